@@ -130,7 +130,7 @@ def reinforce(
     optimizer: Optimizer = adam_by_plan,
     network: Network = actor_critic,
 ) -> Algorithm:
-    """Return REINFORCE with the value function as its baseline: A2C on whole returns, by Adam.
+    """Return REINFORCE with a value baseline: A2C on Monte Carlo returns, optimized by Adam.
 
     An episode that a rollout cuts counts up to there, and the value stands for the rest.
     """

@@ -51,7 +51,7 @@ class AlphaZeroConfig(SearchConfig):
 
 
 class Embedding(NamedTuple):
-    """What a tree holds of B nodes."""
+    """The content of a tree for B nodes."""
 
     candidates: PyTree  # [B, K, ...], the actions of `Candidates`
     situation: Situation  # [B, ...], without the observation
@@ -208,7 +208,7 @@ def alphazero(
 
 
 def without_observation(situation: Situation) -> Situation:
-    """Return a situation without its observation, which a tree does not need to hold for each node."""
+    """Return a situation without its observation, which a tree does not need to store for each node."""
     return situation._replace(observation=())
 
 

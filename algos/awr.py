@@ -133,7 +133,7 @@ def awr(
 
 
 def weights(advantage: Array, counted: Array, config: AWRConfig) -> Array:
-    """Return the weights of a batch's samples, f32[N], of their advantages f32[N] and which of them count, bool[N]."""
+    """Return the weights of a batch's samples, f32[N], from advantages f32[N] and which of them count, bool[N]."""
     if config.normalize_advantage:
         advantage = advantage / (masked.std(advantage, counted) + 1e-8)
     return jnp.minimum(jnp.exp(advantage / config.temperature), config.max_weight)

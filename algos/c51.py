@@ -68,7 +68,7 @@ def categorical_agent(
     exploration: Exploration | None,
     what: str,
 ) -> Algorithm:
-    """Return the agent whose Q is the mean of a distribution on atoms: C51 and Rainbow; `what` is for errors."""
+    """Return the agent of C51 and Rainbow, whose Q is the mean of a distribution on atoms; `what` is for errors."""
     net = network_for(spec, config, what, network, config.num_atoms)
     support = atoms(what, config.num_atoms, config.v_min, config.v_max)
     q_values = lambda logits: expectation(logits, support)

@@ -1,4 +1,4 @@
-"""Curiosity: rewards for what an agent cannot predict yet, beside those of its environment.
+"""Curiosity: a bonus for surprising observations, in addition to the environment's rewards.
 
 RND predicts the features that a fixed random network gives of a successor; ICM predicts the successor's own features
 from the step's, with features that tell which action was taken. The error is the bonus. It is divided by the running
@@ -34,7 +34,7 @@ LIMIT = 5.0  # of standardized observations
 
 
 class Curiosity(NamedTuple):
-    """What a curious agent has learned of its environment."""
+    """The curiosity module's model of the environment."""
 
     params: PyTree  # of the predictor, with what it is compared with
     opt_state: PyTree
@@ -43,7 +43,7 @@ class Curiosity(NamedTuple):
 
 
 class Predictor(NamedTuple):
-    """How surprising steps are; observations are standardized."""
+    """A measure of how surprising steps are; observations are standardized."""
 
     init: Callable[[Key], PyTree]  # key -> params
     surprise: Callable[[PyTree, Rollout], tuple[Array, Array]]
@@ -51,12 +51,12 @@ class Predictor(NamedTuple):
 
 
 def predictor(spec: EnvironmentSpec, config: NetworkConfig, kind: str) -> Predictor:
-    """Return the predictor of a kind of `CURIOSITIES`, of torsos as the config describes them."""
+    """Return the predictor of a kind in `CURIOSITIES`, with torsos that the config describes."""
     return {"rnd": _rnd, "icm": _icm}[kind](spec, config)
 
 
 def new_curiosity(key: Key, spec: EnvironmentSpec, config: NetworkConfig, kind: str, num_envs: int) -> Curiosity:
-    """Return what is known before the first rollout of `num_envs` environments."""
+    """Return the curiosity's state before the first rollout of `num_envs` environments."""
     params = predictor(spec, config, kind).init(key)
     return Curiosity(
         params=params,
@@ -76,7 +76,7 @@ def with_bonus(
     coefficient: Array | float,
     learning_rate: Array | float,
 ) -> tuple[Curiosity, Rollout]:
-    """Return (what is known with a rollout, the rollout with its bonus added to the reward).
+    """Return (the state updated with a rollout, the rollout with the bonus added to its rewards).
 
     Args:
       curiosity: as it was.

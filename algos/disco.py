@@ -81,21 +81,21 @@ class DiscoConfig(NetworkConfig):
 
     @property
     def replay_ratio(self) -> float:
-        """Steps trained on per environment step collected, once learning has started."""
+        """Steps of gradient batches per collected environment step, once learning has started."""
         return self.num_gradient_steps * self.samples_per_gradient / self.steps_per_update
 
     @property
     def samples_per_gradient(self) -> int:
-        """Steps that a gradient step learns from: those of whole rollouts."""
+        """Steps in a gradient batch, which consists of complete rollouts."""
         return self.batch_size * self.rollout_length
 
     def resumed(self) -> Self:
-        """Return the config with random weights: a checkpoint's take their place."""
+        """Return the config with random weights, which a checkpoint's weights replace."""
         return dataclasses.replace(self, weights="random")
 
 
 class DiscoAgent(NamedTuple):
-    """The state of an agent; the rule is a part of it, so that a checkpoint needs no other file."""
+    """The state of an agent, including the rule, so that a checkpoint needs no other file."""
 
     params: PyTree
     target_params: PyTree
@@ -225,7 +225,7 @@ def disco(
         return learned, jnp.zeros(config.batch_size), metrics
 
     def predictions(params: PyTree, batch: Sequences) -> Predictions:
-        """Return what the agent predicts in the T states of a batch and in its K successors, [T + K, N, ...]."""
+        """Return the agent's predictions in the T states of a batch and in its K successors, [T + K, N, ...]."""
         done, env = batch.terminated | batch.truncated, jnp.arange(batch.reward.shape[1])
         features, after = base.unroll(params["body"], batch.carry, batch.observation, done)
         followed = jnp.minimum(batch.follows, done.shape[0] - 1)
@@ -289,10 +289,10 @@ def _rule_of(config: DiscoConfig) -> DiscoRule:
 
 
 def _without_unknown_states(batch: Sequences) -> Sequences:
-    """Return a batch in which the rule sees nothing of steps that do not count, nor of what follows a termination.
+    """Return a batch without data of steps that do not count, and without states that follow a termination.
 
-    After a termination it expects the first observation of the next episode. That is not known at the end of a rollout,
-    where the last observation takes its place.
+    After a termination, the rule expects the first observation of the next episode. At the end of a rollout that is
+    not known, so the last observation replaces it.
     """
     last = lambda tree: jax.tree.map(lambda x: x[-1], tree)
     following = trees.where(batch.terminated[-1], last(batch.observation), last(batch.successor))

@@ -43,7 +43,7 @@ from purerl.types import Algorithm, Array, EnvironmentSpec, Key, Metrics, PyTree
 
 @pytree
 class QConfig(OffPolicyConfig):
-    """Settings of DQN and its family: all of them, including those of every algorithm."""
+    """Settings of DQN and its family, including those of every algorithm."""
 
     num_envs: int = static(default=10, doc="environments stepped in parallel", at_least=1)
     rollout_length: int = static(default=1, doc="steps of each environment per update", at_least=1)
@@ -209,7 +209,7 @@ def q_agent(
     exploration: Exploration | None = None,
     optimizer: Optimizer = adam_by_plan,
 ) -> Algorithm:
-    """Return the value-based agent that learns by a loss: DQN and its family.
+    """Return a value-based agent that minimizes a loss: DQN and its family.
 
     Args:
       spec: the environment's spaces.
@@ -258,7 +258,7 @@ def q_gradient_step(
     interval: Array | int,
     tau: Array | float = 1.0,
 ) -> GradientStep[OffPolicyAgent]:
-    """Return the gradient step of a loss: every `interval` steps the target network moves by `tau`.
+    """Return a function that takes a gradient step; every `interval` steps the target network moves by `tau`.
 
     Args:
       loss: the loss of the online network, given the target network.
@@ -283,7 +283,7 @@ def q_gradient_step(
 def network_for(
     spec: EnvironmentSpec, config: QConfig, what: str, network: QNetwork | Module | None, num_atoms: int | None = None
 ) -> QNetwork:
-    """Return `network` if it is a `QNetwork`, else the network of the config, with `num_atoms` outputs per action.
+    """Return `network` if it is a `QNetwork`; otherwise the config's network, with `num_atoms` outputs per action.
 
     A module replaces the torso.
 
@@ -306,7 +306,7 @@ def network_for(
 
 
 def replay_of(spec: EnvironmentSpec, config: QConfig) -> Replay:
-    """Return the replay of a config: uniform or prioritized.
+    """Return the replay that a config describes, uniform or prioritized.
 
     Raises:
       InputError: if its sizes do not fit one another or the available memory.

@@ -53,7 +53,7 @@ class LPGConfig(NetworkConfig):
 
 
 class LPGAgent(NamedTuple):
-    """The state of such an agent."""
+    """The state of an agent that follows a learned rule."""
 
     params: PyTree
     opt_state: PyTree
@@ -119,7 +119,7 @@ def lpg(
         return head.to_action(raw_action), carry, {"raw_action": raw_action} if explore else ()
 
     def targets_of(agent: LPGAgent, rollout: Rollout) -> tuple[RuleTargets, PyTree]:
-        """Return (targets, rule_state): what the rule makes of a rollout, and of what the agent predicts in it."""
+        """Return (targets, rule_state): the rule's targets for a rollout and for the agent's predictions in it."""
         policy, prediction = outputs(agent.params, rollout.observation)
         _, next_prediction = outputs(agent.params, rollout.next_observation)
         log_prob = policy.log_prob(rollout.extras["raw_action"])

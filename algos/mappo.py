@@ -1,4 +1,4 @@
-"""MAPPO: PPO for teams, whose critic sees the global state. `purerl train mappo Spread`.
+"""MAPPO: PPO for teams, with a critic that sees the global state. `purerl train mappo Spread`.
 
 The algorithm is `purerl.algos.ppo.ppo`, given the config of this file. The agents of a team share one policy, and each
 is a sample. The critic may see what no agent sees; it may predict values in units of its targets' running statistics,
@@ -17,7 +17,7 @@ from purerl.types import Array, number, pytree, static
 
 @pytree
 class MAPPOConfig(PPOConfig):
-    """Settings of MAPPO: PPO for several agents, whose critic sees the environment's global state where it has one."""
+    """Settings of MAPPO: PPO for several agents, whose critic sees the global state if the environment has one."""
 
     centralized_critic: bool = static(
         default=True, doc="with several agents: the value function sees the environment's global state"
@@ -30,9 +30,9 @@ class MAPPOConfig(PPOConfig):
     )
 
     def new_value_statistics(self) -> RunningStatistics | None:
-        """Return the statistics of the value's targets before the first, where values are normalized."""
+        """Return empty statistics of the value targets if values are normalized, else None."""
         return RunningStatistics.create(jax.ShapeDtypeStruct((), jnp.float32)) if self.normalize_value else None
 
     def value_error(self, error: Array) -> Array:
-        """Return the square of errors f32[N], or twice Huber's loss of them."""
+        """Return the squared errors f32[N], or twice their Huber loss."""
         return error**2 if self.value_huber_delta is None else 2.0 * huber(error, self.value_huber_delta)

@@ -172,13 +172,13 @@ def mpo(
 
 
 def weights(value: Array, log_share: Array, temperature: Array) -> tuple[Array, Array]:
-    """Return (the candidates' weights f32[S, N], log E exp(Q / T) f32[N]) of their values and log shares f32[S, N]."""
+    """Return (weights f32[S, N], log E exp(Q / T) f32[N]) of candidates, from their values and log-probabilities."""
     scores = log_share + value / temperature
     return jax.nn.softmax(scores, axis=0), jax.nn.logsumexp(scores, axis=0)
 
 
 class NormalActorCritic(NamedTuple):
-    """A policy of normals, whose samples are clipped to [-1, 1], and critics of actions there.
+    """A normal policy, whose samples are clipped to [-1, 1], and critics of these actions.
 
     Each of N observations has S candidates: samples of the policy.
     """
@@ -212,7 +212,7 @@ class NormalActorCritic(NamedTuple):
         return samples, jnp.full(samples.shape[:2], -math.log(self.num_samples), jnp.float32)
 
     def log_prob(self, policy: Any, old: PyTree, samples: Array) -> Array:
-        """Return the log-likelihoods f32[S, N] that the policy is fitted by: of its mean and of its spread, apart."""
+        """Return the log-likelihoods f32[S, N] that fit the policy's mean and, separately, its standard deviation."""
         of_mean, of_spread = Normal(policy.mean, old.log_std), Normal(old.mean, policy.log_std)
         return jax.vmap(lambda sample: of_mean.log_prob(sample) + of_spread.log_prob(sample))(samples)
 
@@ -264,7 +264,7 @@ class CategoricalActorCritic(NamedTuple):
         return jnp.broadcast_to(each[:, None], log_share.shape), log_share
 
     def log_prob(self, policy: Any, old: PyTree, samples: Array) -> Array:
-        """Return the log-likelihoods f32[S, N] that the policy is fitted by."""
+        """Return the log-likelihoods f32[S, N] that fit the policy."""
         return jax.vmap(policy.log_prob)(samples)
 
     def of_all(self, critics: PyTree, observation: PyTree) -> Array:

@@ -1,4 +1,4 @@
-"""Munchausen DQN: the agent's own log-policy is part of the reward. `purerl train munchausen CartPole-v1`.
+"""Munchausen DQN: adds the agent's own log-policy to the reward. `purerl train munchausen CartPole-v1`.
 
 DQN with a soft target, whose rewards grow by what the Boltzmann policy of the target network thinks of an action taken:
 this keeps successive policies close to one another and widens the gap between the best actions and the others.

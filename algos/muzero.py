@@ -46,14 +46,14 @@ class MuZeroConfig(SearchConfig):
 
 
 class Embedding(NamedTuple):
-    """What a tree holds of B nodes."""
+    """The content of a tree for B nodes."""
 
     candidates: PyTree  # [B, K, ...], the actions of `Candidates`
     latent: Array  # f32[B, m]
 
 
 class Batch(NamedTuple):
-    """The training data of each step of a rollout and the K after it, [T, B, ...], or of a minibatch."""
+    """The training data of each step of a rollout and of the next K steps, [T, B, ...], or of a minibatch."""
 
     observation: PyTree
     action: PyTree  # [..., K, ...]
@@ -206,7 +206,7 @@ def muzero(
 
 
 class Futures(NamedTuple):
-    """What is known of the K steps after each step t of a rollout, bool[T, B, K + 1] each."""
+    """Masks of the K steps after each step t of a rollout, bool[T, B, K + 1] each."""
 
     ongoing: Array  # at t + k the episode continues, within the rollout
     absorbing: Array  # the episode has terminated before t + k: rewards and returns are 0
@@ -218,7 +218,7 @@ class Futures(NamedTuple):
 
 
 def futures(rollout: Rollout, steps: int) -> Futures:
-    """Return what is known of the `steps` after each step of a rollout."""
+    """Return the masks of the `steps` after each step of a rollout."""
     inside, terminated, truncated = (
         ahead(x, steps) for x in (jnp.ones_like(rollout.done), rollout.terminated, rollout.truncated)
     )

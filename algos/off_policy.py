@@ -1,4 +1,4 @@
-"""What all algorithms with a replay share; `dqn.py` holds the Q agent and `sac.py` the soft agent that build on it."""
+"""The shared part of all algorithms with a replay; `dqn.py` and `sac.py` build the Q agent and the soft agent on it."""
 
 from functools import partial
 from typing import Any, NamedTuple, Protocol, TypeVar
@@ -38,12 +38,12 @@ class OffPolicyConfig(NetworkConfig):
 
     @property
     def replay_ratio(self) -> float:
-        """Steps trained on per environment step collected, once learning has started."""
+        """Steps of gradient batches per collected environment step, once learning has started."""
         return self.num_gradient_steps * self.samples_per_gradient / self.steps_per_update
 
     @property
     def samples_per_gradient(self) -> int:
-        """Steps that a gradient step learns from."""
+        """Steps in a gradient batch."""
         return self.batch_size
 
 
@@ -77,7 +77,7 @@ class OffPolicyAgent(NamedTuple):
 
 
 class ReplayAgent(Protocol):
-    """What `learn_from_replay` needs of an agent: these fields of a NamedTuple."""
+    """The fields that `learn_from_replay` needs of an agent, which is a NamedTuple."""
 
     @property
     def replay(self) -> PyTree:
@@ -96,11 +96,11 @@ class ReplayAgent(Protocol):
 
     @property
     def observation_statistics(self) -> RunningStatistics | None:
-        """What batches are normalized by."""
+        """The statistics that normalize batches."""
         ...
 
     def _replace(self: T, /, **fields: object) -> T:
-        """Return the agent with other values of some fields."""
+        """Return the agent with some fields replaced."""
         ...
 
 
@@ -157,7 +157,7 @@ def learn_from_replay(
     gradient_step: GradientStep[A],
     config: Any,
 ) -> tuple[A, Metrics]:
-    """Store a rollout and, after `config.learning_starts` steps, take `config.num_gradient_steps`: an `update`.
+    """Store a rollout and, after `config.learning_starts` steps, take `config.num_gradient_steps` steps: an `update`.
 
     The replay stores raw observations. Batches are normalized by the agent's current statistics, if it has any.
 
@@ -230,7 +230,7 @@ def random_at_first(
 
 
 def check_batch(config: OffPolicyConfig) -> None:
-    """Check that a batch fits in what is stored when learning starts.
+    """Check that a batch is not larger than the replay when learning starts.
 
     Raises:
       InputError: if it is larger.
@@ -244,7 +244,7 @@ def check_batch(config: OffPolicyConfig) -> None:
 
 
 def uniform_replay(spec: EnvironmentSpec, config: OffPolicyConfig, between: bool = False) -> Replay:
-    """Return the uniform replay of a config; `between` as for `uniform`.
+    """Return the uniform replay that a config describes; `between` as for `uniform`.
 
     Raises:
       InputError: if its sizes do not fit one another or the available memory.
@@ -264,7 +264,7 @@ def uniform_replay(spec: EnvironmentSpec, config: OffPolicyConfig, between: bool
 def prioritized_replay(
     spec: EnvironmentSpec, config: OffPolicyConfig, exponent: Array | float, beta: Array | float
 ) -> Replay:
-    """Return the prioritized replay of a config, with the exponents of the priorities and of the weights.
+    """Return the prioritized replay that a config describes, with the exponents of priorities and weights.
 
     Raises:
       InputError: if its sizes do not fit one another or the available memory.

@@ -1,4 +1,4 @@
-"""What PPO, A2C, IMPALA and V-MPO share besides `act`: settings, the new agent, preprocessing, and value estimates.
+"""The shared part of PPO, A2C, IMPALA and V-MPO: settings, the new agent, preprocessing, and value estimates.
 
 A rollout is preprocessed before an update learns from it: observations and rewards are normalized by running
 statistics, and curiosity adds its bonus to the rewards. All three are off by default.
@@ -45,14 +45,14 @@ class PolicyConfig(ActorCriticConfig):
     )
 
     def new_value_statistics(self) -> RunningStatistics | None:
-        """Return the statistics in whose units the critic predicts; None: in units of the reward."""
+        """Return the statistics that scale the critic's predictions; None: predictions are in units of the reward."""
         return None
 
 
 def new_agent(
     key: Key, params: PyTree, optimizer: ScheduledOptimizer, spec: EnvironmentSpec, config: PolicyConfig
 ) -> PolicyAgent:
-    """Return an agent before its first rollout, with the statistics and the curiosity that the config asks for.
+    """Return an agent before its first rollout, with the statistics and the curiosity that the config requests.
 
     Args:
       key: the agent's key, from which its parameters were initialized.
@@ -118,7 +118,7 @@ def likelihood(net: ActorCritic, agent: PolicyAgent, rollout: Rollout) -> Likeli
 
 
 def estimate_values(net: ActorCritic, agent: PolicyAgent, rollout: Rollout) -> Values:
-    """Return what an agent's critic estimates for a rollout: `Algorithm.values`.
+    """Return the critic's estimates for a rollout: `Algorithm.values`.
 
     Args:
       net: the agent's networks.

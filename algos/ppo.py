@@ -81,7 +81,7 @@ class PPOConfig(PolicyConfig):
 
 
 class Batch(NamedTuple):
-    """What the loss needs of each step: [T, B, ...] of a rollout; [N, ...] of a minibatch, [T, n, ...] if recurrent."""
+    """The loss's inputs for each step: [T, B, ...] in a rollout; [N, ...] in a minibatch, [T, n, ...] if recurrent."""
 
     observation: PyTree
     raw_action: PyTree  # the policy's sample, before clipping or squashing
@@ -180,7 +180,7 @@ def ppo(
         )
 
     def standardized(batch: Batch) -> tuple[Batch, Array]:
-        """Return a minibatch, its advantages standardized if `normalize_advantage` is set, and its value targets."""
+        """Return a minibatch with its value targets, and standardized advantages if `normalize_advantage` is set."""
         target = batch.value + batch.advantage if batch.target is None else batch.target
         if config.normalize_advantage:
             batch = batch._replace(advantage=masked.standardize(batch.advantage, batch.mask))

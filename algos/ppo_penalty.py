@@ -20,7 +20,7 @@ BOUNDS = (2.0**-10, 2.0**10)  # of the weight
 
 @pytree
 class PPOPenaltyConfig(PPOConfig):
-    """Settings of PPO with a KL penalty; those of the clip only say which ratios a metric counts."""
+    """Settings of PPO with a KL penalty; the clip settings only affect which ratios a metric counts."""
 
     kl_target: float = number(default=0.01, doc="divergence per update that the weight adapts to, in nats", above=0)
     initial_kl_weight: float = number(default=1.0, doc="initial weight of the KL penalty", above=0)
@@ -80,7 +80,7 @@ def ppo_penalty(
 
 
 def adapt(weight: Array, kl: Array, target: Array | float) -> Array:
-    """Return the weight of the next update, f32[], after one with the divergence `kl` f32[]."""
+    """Return the weight for the next update, f32[], from the divergence `kl` f32[] of the last one."""
     factor = jnp.where(kl > 1.5 * target, 2.0, jnp.where(kl < target / 1.5, 0.5, 1.0))
     return jnp.clip(weight * factor, *BOUNDS)
 

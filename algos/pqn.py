@@ -69,7 +69,7 @@ class PQNAgent(NamedTuple):
 
 
 class QBatch(NamedTuple):
-    """What the loss needs of each step of a rollout, [T, B, ...], or of a minibatch."""
+    """The loss's inputs for each step of a rollout, [T, B, ...], or of a minibatch."""
 
     observation: PyTree
     action: Array  # i32
@@ -86,7 +86,7 @@ def pqn(
     network: Module | None = None,
     exploration: Exploration | None = None,
 ) -> Algorithm:
-    r"""Return PQN; with `config.rnn` its Q function is recurrent and minibatches are whole sequences.
+    r"""Return PQN; with `config.rnn` its Q function is recurrent and minibatches consist of complete sequences.
 
         loss = (Q(s_t, a_t) - G_t)^2 / 2,  G the Q(lambda) return
 

@@ -53,7 +53,7 @@ from purerl.xla import trees
 
 @pytree
 class R2D2Config(OffPolicyConfig):
-    """Settings of R2D2. Steps trained on per step collected: `replay_ratio`."""
+    """Settings of R2D2. `replay_ratio` is the number of trained steps per collected step."""
 
     takes_turns: ClassVar[bool] = False  # its sequences are of steps that follow one another
     num_envs: int = static(default=64, doc="environments stepped in parallel", at_least=1)
@@ -90,7 +90,7 @@ class R2D2Config(OffPolicyConfig):
 
     @property
     def samples_per_gradient(self) -> int:
-        """Steps that a gradient step learns from: those of whole sequences."""
+        """Steps in a gradient batch, which consists of complete sequences."""
         return self.batch_size * self.sequence_length
 
 
@@ -171,7 +171,7 @@ def r2d2(
         return total, (priority, metrics)
 
     def values_and_targets(params: PyTree, target_params: PyTree, batch: Sequences) -> tuple[Array, Array, Array]:
-        """Return (Q of the actions taken, targets y, bool: which count), [L, N] each, of the steps after burn-in."""
+        """Return (Q of the actions taken; targets y; which count, bool), [L, N] each, for the steps after burn-in."""
         values, next_q = sequence_values(q, params, batch, config.burn_in)
         target_values, next_target_q = sequence_values(q, target_params, batch, config.burn_in)
         late, held = after_burn_in(batch, config.burn_in), successors_held(batch, config.burn_in)
@@ -181,7 +181,7 @@ def r2d2(
         return at_action(values, late.action), jax.lax.stop_gradient(y), late.mask & at_last(held, last)
 
     def targets(batch: Sequences, next_value: Array, taken: Array, greedy: Array) -> tuple[Array, Array]:
-        """Return (y f32[L, N], i32[L, N]: the last step that it looks at)."""
+        """Return (y f32[L, N], i32[L, N]: the last step that each target depends on)."""
         reward, terminated, done = batch.reward, batch.terminated, batch.terminated | batch.truncated
         if config.target == "n-step":
             window = windows(reward, terminated, done, config.discount, config.n_step)
@@ -199,7 +199,7 @@ def r2d2(
 
 
 def recorded_error(rollout: Rollout, config: R2D2Config) -> tuple[Array, Array]:
-    """Return (TD errors f32[T, B] of the Q values recorded while acting, bool[T, B]: which are known and count).
+    """Return (TD errors f32[T, B] of the Q values recorded while acting; which are known and count, bool[T, B]).
 
     One is known where the task ended with its window, or the value that it bootstraps from was recorded.
     """
@@ -212,12 +212,12 @@ def recorded_error(rollout: Rollout, config: R2D2Config) -> tuple[Array, Array]:
 
 
 def _targets(window: Windows, next_value: Array) -> Array:
-    """Return y f32[L, N] from the value f32[L, N] of every step's successor."""
+    """Return the targets y f32[L, N] from the value f32[L, N] of every step's successor."""
     return rescale(window.reward + window.discount * unscale(at_last(next_value, window.last)))
 
 
 def sequence_sizes(config: Any, burn_in: int, train: int, what: str) -> SequenceSizes:
-    """Return the sizes of an algorithm's sequences: chunks of a rollout each.
+    """Return the sizes of an algorithm's sequences, whose chunks are one rollout each.
 
     Args:
       config: the replay's and the rollout's settings.
@@ -244,7 +244,7 @@ def sequence_sizes(config: Any, burn_in: int, train: int, what: str) -> Sequence
 
 
 def sequence_values(q: RecurrentQNetwork, params: PyTree, batch: Sequences, burn_in: int) -> tuple[Array, Array]:
-    """Return Q along sequences, after `burn_in` steps that renew the carry and are not learned from.
+    """Return Q along sequences, after `burn_in` steps that only refresh the carry.
 
     Args:
       q: the network.

@@ -101,7 +101,7 @@ def redq(
 
 
 def least_of_some(values: Array, number: int, key: Key) -> Array:
-    """Return the smallest of `number` of the critics' values f32[num, N], the same ones for all of N, f32[N]."""
+    """Return the minimum over `number` of the critics' values f32[num, N], the same critics for all N: f32[N]."""
     order = jnp.argsort(jax.random.uniform(key, values.shape[:1]))
     return jnp.min(values[order[:number]], axis=0)
 
@@ -113,7 +113,7 @@ def ensemble_agent(
     optimizer: Optimizer,
     replay: Replay | None,
 ) -> Algorithm:
-    """Return the soft agent whose policy learns less often than its critics, by an optimizer of its own: REDQ, TQC."""
+    """Return the agent of REDQ and TQC: a soft agent whose policy has its own optimizer and learns less often."""
     buffer = replay or uniform_replay(spec, config, between=config.n_step > 1)
     optimizer_at = optimizer_of(config, config.num_gradient_steps, optimizer)  # of either part
 
@@ -160,7 +160,7 @@ def actor_step(
     config: DelayedConfig,
     optimizer: optax.GradientTransformation,
 ) -> tuple[OffPolicyAgent, Metrics]:
-    """Return (the agent, metrics) after a gradient step of policy and temperature, if it is due.
+    """Take a gradient step of policy and temperature if it is due; return (the agent, metrics).
 
     Args:
       agent: with an opt_state for the `actor_part`, under "actor".

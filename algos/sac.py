@@ -43,7 +43,7 @@ from purerl.types import Algorithm, Array, EnvironmentSpec, Key, Metrics, PyTree
 
 @pytree
 class SACConfig(ActorCriticReplayConfig):
-    """Settings of SAC: all of them, including those of every algorithm."""
+    """Settings of SAC, including those of every algorithm."""
 
     num_envs: int = static(default=1, doc="environments stepped in parallel", at_least=1)
     rollout_length: int = static(default=1, doc="steps of each environment per update", at_least=1)
@@ -158,7 +158,7 @@ def soft_target(
     *,
     keys: tuple[Key, Key],
 ) -> Array:
-    """Return the critics' target of N transitions, f32[N, m], by the policy of `params` and the target networks.
+    """Return the critics' target of N transitions, f32[N, m], by the policy in `params` and the target networks.
 
     `keys` are for the next actions, and for the actions between the first step and the last.
     """
@@ -211,7 +211,7 @@ def soft_agent(
     gradient_step: GradientStep[OffPolicyAgent],
     replay: Replay,
 ) -> Algorithm:
-    """Return the soft actor-critic that learns by a gradient step: SAC and its family."""
+    """Return a soft actor-critic that learns by a gradient step: SAC and its family."""
 
     def act(agent: OffPolicyAgent, carry: PyTree, key: Key, observation: PyTree, explore: bool):
         inputs = normalized(agent.observation_statistics, observation)
@@ -227,7 +227,7 @@ def soft_agent(
 
 
 class SquashedActorCritic(NamedTuple):
-    """A policy of tanh-squashed normals and critics of actions in [-1, 1].
+    """A tanh-squashed normal policy and critics of actions in [-1, 1].
 
     The last three fields are what SAC, TQC and REDQ make of the critics' outputs f32[num, N, ...].
     """
@@ -274,7 +274,7 @@ class SquashedActorCritic(NamedTuple):
         return -policy.log_prob(policy.sample(seed=key))
 
     def target_entropy(self, observation: PyTree, counted: Array) -> Array:
-        """Return minus the numbers of an action, f32[]."""
+        """Return minus the size of an action, f32[]."""
         return -jnp.float32(self.policy.box.size)
 
 

@@ -1,4 +1,4 @@
-"""SAC's policy and critics for discrete actions: expectations over all actions in place of samples.
+"""SAC's policy and critics for discrete actions: expectations over all actions instead of samples.
 
 `purerl train sac CartPole-v1` uses them. Source: Christodoulou (2019), arXiv:1910.07207.
 """
@@ -31,7 +31,7 @@ class CategoricalActorCritic(NamedTuple):
         return {"actor": self.network.init(keys[0]), "critics": critics}
 
     def policy(self, actor: PyTree, observation: PyTree) -> Categorical:
-        """Return the policy of legal actions."""
+        """Return the policy over legal actions."""
         return Categorical(mask_illegal(self.network.apply(actor, observation, None), action_mask(observation)))
 
     def values(self, critics: PyTree, observation: PyTree) -> Array:
@@ -66,7 +66,7 @@ class CategoricalActorCritic(NamedTuple):
         return self.policy(actor, observation).entropy()
 
     def target_entropy(self, observation: PyTree, counted: Array) -> Array:
-        """Return 0.9 log(number of legal actions), f32[], of the mean observation that is counted."""
+        """Return 0.9 log(number of legal actions), f32[], averaged over the observations that count."""
         mask = action_mask(observation)  # more than the log of the number of legal actions cannot be reached
         if mask is None:
             return 0.9 * jnp.log(jnp.float32(self.num_actions))

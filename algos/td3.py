@@ -75,7 +75,7 @@ class CriticErrors(Protocol):
 
 
 class Returns(NamedTuple):
-    """How the critics' outputs f32[num, N, ...] describe returns."""
+    """The way in which the critics' outputs f32[num, N, ...] describe returns."""
 
     outputs: int | None  # numbers of a critic for a pair; None: one, without an axis
     mean: Callable[[Array], Array]  # outputs[...] -> Q f32[...]
@@ -125,14 +125,14 @@ def ddpg(
     network: Module | None = None,
     replay: Replay | None = None,
 ) -> Algorithm:
-    """Return DDPG: TD3 with one critic, no noise on the target, and a policy that learns at every step."""
+    """Return DDPG: TD3 with one critic, without target noise, and with a policy step at every critic step."""
     return deterministic(
         spec, config, returns=SMALLEST, optimizer=optimizer, network=network, replay=replay, what="ddpg"
     )
 
 
 def smoothed(action: Array, key: Key, noise: Array | float, noise_clip: Array | float) -> Array:
-    """Return the target's action with clipped normal noise, inside [-1, 1]; f32[..., n]."""
+    """Return the target action with clipped normal noise, inside [-1, 1]; f32[..., n]."""
     clipped = jnp.clip(noise * jax.random.normal(key, action.shape), -noise_clip, noise_clip)
     return jnp.clip(action + clipped, -1.0, 1.0)
 
@@ -154,7 +154,7 @@ def deterministic(
     replay: Replay | None,
     what: str,
 ) -> Algorithm:
-    """Return an algorithm whose deterministic policy climbs the first critic; arguments as for `td3`.
+    """Return an algorithm whose deterministic policy maximizes the first critic; arguments as for `td3`.
 
     Args:
       returns: how the critics learn.

@@ -1,4 +1,4 @@
-"""The Q network that the agents of a team share, with or without a recurrent state, and the replay it learns from."""
+"""The Q network that a team's agents share, with or without a recurrent state, and its replay."""
 
 from collections.abc import Callable
 from typing import ClassVar, NamedTuple, Protocol
@@ -23,7 +23,7 @@ from purerl.types import Array, EnvironmentSpec, Key, PyTree, Rollout, pytree, s
 
 @pytree
 class TeamConfig(OffPolicyConfig):
-    """Settings of the network and of its targets."""
+    """Settings of the team's network and its targets."""
 
     joint: ClassVar[bool] = True  # one sample is a step of all agents of a policy
     double: bool = static(default=True, doc="choose the target's action by the online network")
@@ -37,7 +37,7 @@ class TeamConfig(OffPolicyConfig):
 
 
 class TeamSteps(NamedTuple):
-    """M steps of a team of n agents, as the loss compares them."""
+    """M steps of a team of n agents, as the loss needs them."""
 
     values: Array  # f32[M, n], Q of the actions taken
     next_values: Array  # f32[M, n], of the target network at the best next actions
@@ -92,7 +92,7 @@ def team_network(
 def _feedforward(
     spec: EnvironmentSpec, config: TeamConfig, agents: Stacked, size: int, torso: Module | None
 ) -> TeamNetwork:
-    """Return a network of the agents' present observations, which learns from transitions."""
+    """Return a feedforward network of the agents' observations, which learns from transitions."""
     network = q_network(agents.space, size, config, dueling=config.dueling, network=torso)
 
     def step(params: PyTree, carry: PyTree, observation: PyTree) -> tuple[Array, PyTree]:
@@ -173,12 +173,12 @@ def _uniform_sequences(replay: Replay) -> Replay:
 
 
 def _flat(tree: PyTree, axis: int) -> PyTree:
-    """Return a tree whose axes `axis` and `axis` + 1, of environments and agents, are one."""
+    """Return a tree with the axes `axis` and `axis` + 1, environments and agents, merged."""
     return jax.tree.map(lambda x: jax.lax.collapse(x, axis, axis + 2), tree)
 
 
 def _of_agents(batch: Sequences, n: int) -> Sequences:
-    """Return a team's sequences as one sequence of each agent, [.., N x n, ..]."""
+    """Return a team's sequences as one sequence per agent, [.., N x n, ..]."""
     each = lambda x: jnp.repeat(x, n, axis=-1)
     return batch._replace(
         observation=_flat(batch.observation["agents"], 1),

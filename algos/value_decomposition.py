@@ -94,7 +94,7 @@ def qmix(
     optimizer: Optimizer = adam_by_plan,
     network: Module | None = None,
 ) -> Algorithm:
-    r"""Return QMIX: Q_team = |W2(s)| elu(|W1(s)| (Q_1, .., Q_n) + b1(s)) + b2(s), s the global state.
+    r"""Return QMIX: Q_team = |W2(s)| elu(|W1(s)| (Q_1, .., Q_n) + b1(s)) + b2(s), with s the global state.
 
     The value of an agent that left is 0 in it.
 
@@ -108,7 +108,7 @@ def qmix(
 
 
 def _team_spaces(spec: EnvironmentSpec, what: str) -> tuple[Mapping[str, Any], Stacked]:
-    """Return (the spaces of the parts of a team's observation, its action space)."""
+    """Return (the spaces in a team's observation, its action space)."""
     if not isinstance(spec.action_space, Stacked) or not isinstance(spec.observation_space, Dict):
         raise InputError(f"{what}: learns the value of a team; this environment has no groups of agents")
     return spec.observation_space.spaces, spec.action_space
@@ -136,7 +136,7 @@ def _team(
         return new_agent(params, params, optimizer_at(jnp.int32(0)).init(params), network.replay)
 
     def team_value(params: PyTree, values: Array, observation: PyTree) -> Array:
-        """Return the team's value f32[M] from those of its agents f32[M, n]."""
+        """Return the team's value f32[M] from its agents' values f32[M, n]."""
         if "active" in observation:
             values = jnp.where(observation["active"], values, 0.0)
         return mixer.apply(params["mixer"], values, observation)

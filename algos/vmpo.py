@@ -61,7 +61,7 @@ class VMPOConfig(PolicyConfig):
 
 
 class Batch(NamedTuple):
-    """What the loss needs of each step of a rollout, [T, B, ...], or of a minibatch."""
+    """The loss's inputs for each step of a rollout, [T, B, ...], or of a minibatch."""
 
     observation: PyTree
     raw_action: PyTree  # the policy's sample, before clipping or squashing
@@ -199,7 +199,7 @@ def of_network(agent: PolicyAgent) -> PolicyAgent:
 
 
 def better_half(advantage: Array, mask: Array | None) -> Array:
-    """Return which samples are above the median of those that count, bool of the shape of `advantage`."""
+    """Return which samples lie above the median of those that count, bool of the shape of `advantage`."""
     counts = jnp.ones_like(advantage, bool) if mask is None else mask
     ranked = jnp.sort(jnp.where(counts, advantage, -jnp.inf).ravel(), descending=True)
     number = (jnp.sum(counts, dtype=jnp.int32) + 1) // 2
@@ -207,7 +207,7 @@ def better_half(advantage: Array, mask: Array | None) -> Array:
 
 
 def weights(advantage: Array, better: Array, temperature: Array) -> tuple[Array, Array]:
-    """Return (softmax(A / T) over the better half, 0 elsewhere, f32 of its shape; log mean exp(A / T), f32[])."""
+    """Return (softmax(A / T) over the better half and 0 elsewhere, f32 of its shape; log mean exp(A / T), f32[])."""
     scores = jnp.where(better, advantage / temperature, -jnp.inf)
     number = jnp.sum(better, dtype=jnp.float32)
     total = jax.nn.logsumexp(jnp.where(number > 0, scores, 0.0))

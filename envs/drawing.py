@@ -1,4 +1,4 @@
-"""Drawing states: tiles from letters, lines and circles on a canvas. NumPy and Pillow, on the host, nothing traced."""
+"""Drawing states: tiles from letters, lines and circles on a canvas, by NumPy and Pillow on the host."""
 
 import colorsys
 from collections.abc import Sequence
@@ -33,7 +33,7 @@ TILES: dict[str, Color] = {
 
 
 def hue(index: int) -> Color:
-    """Return the color that stands for a number 0, 1, 2, ...: the palette's, then ever further around the wheel."""
+    """Return the color of a number 0, 1, 2, ...: the palette's colors, then further hues around the color wheel."""
     if index < len(HUES):
         return HUES[index]
     red, green, blue = colorsys.hsv_to_rgb((0.382 * index) % 1.0, 0.6, 0.85)
@@ -63,12 +63,12 @@ def tiles(text: str, colors: dict[str, Color] | None = None, tile: tuple[int, in
 
 
 class Canvas:
-    """A picture that is drawn in the units of the task, y upward, and smoothed by drawing it three times as large."""
+    """A picture in the units of the task, y upward, antialiased by drawing it three times as large."""
 
     def __init__(
         self, x: tuple[float, float], y: tuple[float, float], width: int = 400, height: int | None = None
     ) -> None:
-        """Show x[0] .. x[1] and y[0] .. y[1] in the middle, the units as long in both directions.
+        """Center x[0] .. x[1] and y[0] .. y[1], with equal units in both directions.
 
         Args:
           x: what is shown at least.
@@ -122,7 +122,7 @@ class Canvas:
 
 
 def bars(values: np.ndarray, low: float, high: float, marked: int = -1) -> np.ndarray:
-    """Draw f32[n] between `low` and `high` as bars that start at 0, one of them marked: u8[height, width, 3]."""
+    """Draw f32[n] between `low` and `high` as bars that start at 0, with one highlighted: u8[height, width, 3]."""
     unit = 0.6 * len(values) / (high - low)  # the picture is 0.6 times as high as wide
     canvas = Canvas((-0.2, len(values) + 0.2), (unit * low - 0.2, unit * high + 0.2))
     for i, value in enumerate(values):

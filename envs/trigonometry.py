@@ -1,4 +1,4 @@
-"""Sine and cosine together, for environments whose time goes into angles."""
+"""Sine and cosine together, for environments that spend their time on angles."""
 
 import jax.numpy as jnp
 
@@ -6,7 +6,7 @@ from purerl.types import Array
 
 
 def sincos(angle: Array) -> tuple[Array, Array]:
-    """Return the sine and the cosine of an angle, to 1.2e-7 where it is below 10 000 radians.
+    """Return the sine and the cosine of an angle, to 1.2e-7 for angles below 10,000 radians.
 
     The angle is reduced to r in -pi/2 .. pi/2 by subtracting k pi in three parts, then, with s = r^2,
 
@@ -34,5 +34,5 @@ def sincos(angle: Array) -> tuple[Array, Array]:
 
 
 def wrap(angle: Array) -> Array:
-    """Return the angle (f32[...], radians) moved by full turns into -pi .. pi."""
+    """Return the angle (f32[...], radians) shifted by full turns into -pi .. pi."""
     return angle - (2 * jnp.pi) * jnp.round(angle * (0.5 / jnp.pi))

@@ -129,7 +129,7 @@ def __getattr__(name: str) -> Any:
 
 
 def _hint(name: str) -> str:
-    """Return where a name is that is not here, or which one was meant."""
+    """Return a hint for a missing name: where it is defined, or the nearest public name."""
     import difflib
 
     from purerl.catalog.algorithms import ALGORITHMS

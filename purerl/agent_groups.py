@@ -30,7 +30,7 @@ def sizes(env: Environment | EnvironmentSpec) -> dict[str, int]:
 
 
 def check(name: str, env: Environment | EnvironmentSpec) -> None:
-    """Hold the spaces of an environment of several agents to one another.
+    """Check that the spaces of a multi-agent environment agree with one another.
 
     Raises:
       InputError: naming the group or the part of the observation that is wrong.
@@ -55,7 +55,7 @@ def check(name: str, env: Environment | EnvironmentSpec) -> None:
 
 
 def mean_reward(reward: PyTree) -> Array:
-    """Return f32[B]: a single agent's reward as it is, of groups {name: f32[B, n]} the mean over all agents."""
+    """Return f32[B]: a single agent's reward, or the mean over all agents of {group: f32[B, n]}."""
     if not isinstance(reward, Mapping):
         return reward
     total = sum((jnp.sum(part, axis=-1) for part in reward.values()), jnp.float32(0))
@@ -68,7 +68,7 @@ def group_rewards(reward: PyTree) -> dict[str, Array]:
 
 
 def draw(space: Space, key: Key, observation: PyTree) -> PyTree:
-    """Draw an action: uniformly, of the legal ones where the observation (or a group's) has a mask."""
+    """Sample an action uniformly; if the observation (or a group's) has a mask, among the legal actions."""
     if isinstance(space, Dict):
         keys = jax.random.split(key, len(space.spaces))
         parts = [(name, space.spaces[name], key) for name, key in zip(sorted(space.spaces), keys, strict=True)]

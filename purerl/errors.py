@@ -1,4 +1,4 @@
-"""Bad input, told in one line."""
+"""One-line errors for bad input."""
 
 import dataclasses
 import difflib
@@ -14,7 +14,7 @@ from typing import Any
 
 
 class InputError(ValueError):
-    """Bad input: one line with the wrong value and the allowed ones.
+    """A one-line error for bad input, with the wrong value and the allowed ones.
 
     The command line prints the line and exits with code 2; from Python it is an ordinary `ValueError`. Text that it
     quotes from a file cannot control a terminal.
@@ -33,7 +33,7 @@ class InputError(ValueError):
 
 
 def printable(text: object) -> str:
-    """Return a text whose characters that steer a terminal are written out, such as \\x1b; line ends stay.
+    """Return a text with its control characters escaped, such as \x1b; line ends stay.
 
     What comes from files and environments passes here before it is printed.
     """
@@ -64,12 +64,12 @@ def unknown(kind: str, name: str, allowed: Iterable[str], limit: int = 12) -> In
 
 
 def install(extra: str) -> str:
-    """Return how the packages of an extra are installed, for messages."""
+    """Return, for messages, the command that installs the packages of an extra."""
     return f"pip install 'purerl[{extra}]' (in a clone: uv sync --inexact --extra {extra})"
 
 
 def check_arguments(function: object, what: str, arguments: str) -> None:
-    """Raise an `InputError` unless something can be called with arguments, by position.
+    """Raise an `InputError` unless an object can be called with these positional arguments.
 
     Args:
       function: what was given.
@@ -116,7 +116,7 @@ CALLERS = ("/jax/", "/purerl/registry.py", "/purerl/testing/trees.py")  # of wha
 
 
 def line_of(error: BaseException) -> str:
-    """Return " (file:line)" of the last frame that is not of `CALLERS`; "" where there is none."""
+    """Return " (file:line)" of the last frame outside `CALLERS`; "" if there is none."""
     frames = [
         frame
         for frame in traceback.extract_tb(error.__traceback__)
@@ -132,7 +132,7 @@ def hints(cls: type) -> dict[str, Any]:
 
 
 def describe(hint: object) -> str:
-    """Return a field's type in words, for messages and help pages."""
+    """Describe a field's type in words, for messages and help pages."""
     if isinstance(hint, types.UnionType):
         return " or ".join(describe(part) for part in typing.get_args(hint))
     if typing.get_origin(hint) is tuple:
@@ -144,7 +144,7 @@ def describe(hint: object) -> str:
 
 
 def told(value: Any) -> str:
-    """Return a wrong value in words: itself where it is short, else its kind."""
+    """Describe a wrong value for a message: the value itself if it is short, else its kind."""
     plain = value is None or isinstance(value, bool | int | float | str)
     return (
         repr(value) if plain or (isinstance(value, dict | list | tuple) and not value) else f"a {type(value).__name__}"
@@ -152,7 +152,7 @@ def told(value: Any) -> str:
 
 
 def path_given(value: object, what: str) -> Path:
-    """Return a path that was given from Python.
+    """Return a path that a Python caller gave.
 
     Raises:
       InputError: if it is neither a text nor a path.
@@ -205,7 +205,7 @@ ELSEWHERE = {  # what a setting is called in other frameworks: -> ours
 
 
 def nearest(name: str, names: Iterable[str]) -> str | None:
-    """Return the name that was probably meant, by other frameworks' words or by its letters; None where none is."""
+    """Return the name that was probably meant, by other frameworks' terms or by spelling; None if there is none."""
     own = {_plain(candidate): candidate for candidate in names}
     elsewhere = {word: own[ours] for word, ours in ELSEWHERE.items() if ours in own}
     known = elsewhere | own

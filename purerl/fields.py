@@ -62,7 +62,7 @@ def static(
     or_function: bool = False,
     kw_only: bool = True,
 ) -> Any:
-    """Declare a field that is part of a program's shape: hashable and never traced. A new value compiles a new program.
+    """Declare a field that shapes the program: hashable and never traced. A new value compiles a new program.
 
     Args:
       default: its value when none is given.
@@ -143,7 +143,7 @@ def pytree(cls: type[T]) -> type[T]:
 
 
 def _keep_declarations(cls: type) -> None:
-    """Declare each field that restates an inherited one with a plain value as the inherited one is declared."""
+    """Declare each field that gives an inherited one a plain value in the same way as the inherited one."""
     bases = [base for base in reversed(cls.__mro__[1:]) if dataclasses.is_dataclass(base)]
     inherited = {field.name: field for base in bases for field in dataclasses.fields(base)}
     for name, hint in vars(cls).get("__annotations__", {}).items():
@@ -153,7 +153,7 @@ def _keep_declarations(cls: type) -> None:
 
 
 def _tell_wrong_arguments(cls: type) -> None:
-    """Let the constructor of a dataclass take lists for tuples, and tell wrong names in a line."""
+    """Let the constructor of a dataclass accept lists for tuples, and report wrong names in one line."""
     fields = {field.name: field for field in dataclasses.fields(cls)}
     shapes = frozenset(name for name, field in fields.items() if is_static(field))
     positional = [name for name, field in fields.items() if not field.kw_only]
@@ -195,7 +195,7 @@ def is_static(field: dataclasses.Field) -> bool:
 
 
 def validate(tree: Any, what: str, only_static: bool = False) -> None:
-    """Hold the concrete values of a dataclass to the bounds and choices that its fields declare.
+    """Check the concrete values of a dataclass against the bounds and choices that its fields declare.
 
     Traced values are not looked at: they have no value yet.
 
@@ -259,7 +259,7 @@ def _hints_if_known(cls: type) -> dict[str, Any]:
 
 
 def fits(value: object, hint: object, exact: bool = True) -> bool:
-    """Return whether a value is of a field's type, as far as that is one of numbers, texts, lists and none.
+    """Return whether a value has a field's type, for types made of numbers, texts, lists and None.
 
     Args:
       value: concrete.

@@ -1,4 +1,4 @@
-"""The contract of environments that run on the host: batches of NumPy arrays, stepped one call at a time.
+"""The contract of host environments: batches of NumPy arrays, stepped one call at a time.
 
 What `purerl.make` returns for such an id is a `HostSource`: spaces, settings, and `open`, which makes a batch of
 environments. An algorithm never sees the difference; the loop of `purerl.host` does the rest.
@@ -16,7 +16,7 @@ from purerl.spaces import Space
 
 
 class HostStep(NamedTuple):
-    """One step of B environments: NumPy arrays, or on-device ones where the environment has them there."""
+    """One step of B environments: NumPy arrays, or device arrays if the environment returns them."""
 
     observation: PyTree  # [B, ...], to act on next
     reward: np.ndarray  # f32[B], to learn from
@@ -29,7 +29,7 @@ class HostStep(NamedTuple):
 
 
 class TracedSteps(NamedTuple):
-    """Steps of host environments as a function that jit can hold, by their library's XLA interface."""
+    """Steps of host environments as a function for use inside jit, by their library's XLA interface."""
 
     carry: PyTree  # arrays; one that a step returned goes into the next one
     step: Callable[[PyTree, PyTree], tuple[PyTree, HostStep]]  # (carry, action [B, ...]) -> (carry, step)
@@ -39,7 +39,7 @@ class HostEnvironment:
     """B environments that step together."""
 
     def reset(self, key: jax.Array | None) -> PyTree:
-        """Start an episode everywhere and return the observations [B, ...].
+        """Start an episode in every environment and return the observations [B, ...].
 
         Args:
           key: a JAX key; an environment with random numbers of its own goes on with those.
@@ -47,7 +47,7 @@ class HostEnvironment:
         raise NotImplementedError
 
     def step(self, action: np.ndarray, keys: PyTree, t: int) -> HostStep:
-        """Take a step everywhere; blocks until all are done.
+        """Step every environment; blocks until all are done.
 
         Args:
           action: [B, ...].
@@ -57,22 +57,22 @@ class HostEnvironment:
         raise NotImplementedError
 
     def traced(self) -> TracedSteps | None:
-        """Return the steps from now on for use inside jit; None where only `step` itself can be called back."""
+        """Return the remaining steps for use inside jit; None if only `step` itself can be called back."""
         return None
 
     def snapshot(self) -> PyTree:
-        """Return arrays from which `restore` goes on to the same bits; () where the environments cannot be saved."""
+        """Return arrays from which `restore` continues bit by bit; () if the environments cannot be saved."""
         return ()
 
     def restore(self, saved: PyTree) -> PyTree:
-        """Go on from a snapshot and return the observations to act on."""
+        """Continue from a snapshot and return the observations to act on."""
         raise NotImplementedError
 
     def close(self) -> None:
-        """Release what the environments hold."""
+        """Release the environments' resources."""
 
     def abandon(self) -> None:
-        """Release what can be while a step hangs: `close` is not called then."""
+        """Release what can be released while a step hangs: `close` is not called then."""
 
 
 class HostSource:
@@ -83,7 +83,7 @@ class HostSource:
 
     @property
     def stage(self) -> Any:
-        """What episodes are drawn in: the source itself, or an environment in JAX behind it."""
+        """The source or environment that renders episodes: the source itself, or a JAX environment behind it."""
         return self
 
     @property
@@ -97,11 +97,11 @@ class HostSource:
         raise NotImplementedError
 
     def prepare(self, observation: PyTree) -> PyTree:
-        """Return observations as the agent sees them, from those as they come: pure, runs on the device."""
+        """Return the observations that the agent sees, from the raw ones: a pure function that runs on the device."""
         return observation
 
     def sent(self, action: PyTree) -> PyTree:
-        """Return actions [B, ...] of the space as the environments take them: NumPy arrays, on the host."""
+        """Return actions [B, ...] of the space as the environments accept them: NumPy arrays, on the host."""
         return action
 
     def open(self, num_envs: int, seed: int, parallel: bool, evaluation: bool = False) -> HostEnvironment:
@@ -116,16 +116,16 @@ class HostSource:
         raise NotImplementedError
 
     def snapshot_struct(self, num_envs: int) -> PyTree:
-        """Return the shapes and dtypes of `HostEnvironment.snapshot`; () where there is none."""
+        """Return the shapes and dtypes of `HostEnvironment.snapshot`; () if there is none."""
         return ()
 
 
 class EnvironmentFailure(RuntimeError):
-    """A host environment raised or hung: one line that says which, and where the actions that led there are."""
+    """A host environment raised or hung: one line with the environment and the path of the recorded actions."""
 
 
 def not_inside_jit(source: "HostSource", what: str) -> InputError:
-    """Return the error for a host environment where only a JAX environment can be."""
+    """Return the error for a host environment where a JAX environment is needed."""
     return InputError(
         f"{source.id} runs on the host, so {what} cannot hold it: loop over make_trainer(...).step, or "
         f"`purerl train`; for several seeds start several runs, for more environments raise num_envs"

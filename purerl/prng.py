@@ -59,12 +59,12 @@ def _hash(key: jax.Array, counter: jax.Array, x: jax.Array) -> jax.Array:
 
 
 def _words(key: jax.Array, counter: jax.Array, domain: np.uint32) -> jax.Array:
-    """Return the words that `key` (uint32[2]) holds in one domain, uint32 of the shape of `counter`."""
+    """Return the words of `key` (uint32[2]) in one domain, uint32 of the shape of `counter`."""
     return _hash(key, counter, counter * _GOLDEN + (key[0] ^ domain))
 
 
 def _children(key: jax.Array, index: jax.Array, domain: np.uint32) -> jax.Array:
-    """Return uint32[*index.shape, 2]: the child keys of these indices.
+    """Return the child keys of these indices, uint32[*index.shape, 2].
 
     The two words are stacked, not computed as one array: XLA sees through the slices that take a key apart, so keys
     that are used at once never exist as interleaved words in memory, which no vector unit likes.
@@ -74,7 +74,7 @@ def _children(key: jax.Array, index: jax.Array, domain: np.uint32) -> jax.Array:
 
 
 def _stack(pieces: list[jax.Array], axis: int) -> jax.Array:
-    """Stack like `jnp.stack`, which would put the axis of a `vmap` last and then transpose."""
+    """Stack as `jnp.stack` does, but keep the axis of a `vmap` where it is, without a transposition."""
     shape = pieces[0].shape
     return jax.lax.concatenate([jax.lax.reshape(x, (*shape[:axis], 1, *shape[axis:])) for x in pieces], axis)
 
@@ -114,7 +114,7 @@ GENERATORS = {"fast": FAST, "threefry": "threefry2x32", "rbg": "rbg"}
 
 
 def convert(key: jax.Array, name: str) -> jax.Array:
-    """Return a key of the generator `name` that is determined by `key`, a scalar key of any generator.
+    """Return a key of the generator `name`, determined by `key`, a scalar key of any generator.
 
     Args:
       key: key[].
@@ -129,7 +129,7 @@ def convert(key: jax.Array, name: str) -> jax.Array:
 
 
 def as_generator(key: jax.Array, name: str) -> jax.Array:
-    """Return `key` itself if it is one of the generator `name`; else as `convert`.
+    """Return `key` itself if it is one of the generator `name`; otherwise the result of `convert`.
 
     Args:
       key: key[], or raw words u32[n] as of `jax.random.PRNGKey`.
@@ -146,7 +146,7 @@ def as_generator(key: jax.Array, name: str) -> jax.Array:
 
 
 def fast(key: jax.Array) -> jax.Array:
-    """Return a key of the fast generator that is determined by `key`, a scalar key of any generator."""
+    """Return a key of the fast generator, determined by `key`, a scalar key of any generator."""
     return _from_bits(key, FAST)
 
 
@@ -159,7 +159,7 @@ def renew(key: jax.Array) -> jax.Array:
 
 
 def update_keys(key: jax.Array, num_updates: jax.Array) -> tuple[jax.Array, jax.Array]:
-    """Return the keys of the next update's rollout and of its learning.
+    """Return the keys of the next update: one for its rollout, one for learning.
 
     Args:
       key: key[], the run's.
@@ -178,12 +178,12 @@ def _from_bits(key: jax.Array, impl: object) -> jax.Array:
 
 
 def is_key(leaf: Any) -> bool:
-    """Return whether a leaf is an array of typed keys, or its shape."""
+    """Return whether a leaf is an array of typed keys, or the shape of one."""
     return hasattr(leaf, "dtype") and jnp.issubdtype(leaf.dtype, jax.dtypes.prng_key)
 
 
 def typed(words: np.ndarray | jax.Array, like: Any) -> jax.Array:
-    """Return the keys of raw words u32[..., n], of the generator of `like`: typed keys, or their shape."""
+    """Return raw words u32[..., n] as keys of the generator of `like`: typed keys, or their shape."""
     kinds = []  # a shape has no generator to ask for, a traced key has
     jax.eval_shape(lambda key: kinds.append(jax.random.key_impl(key)), like)
     return jax.random.wrap_key_data(jnp.asarray(words), impl=kinds[0])

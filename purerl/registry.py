@@ -1,4 +1,4 @@
-"""Finds environments, algorithms and objectives by name; `settings.extensions` does for extensions. Imports lazily."""
+"""Finds environments, algorithms and objectives by name, with lazy imports; `settings.extensions` finds extensions."""
 
 import dataclasses
 import importlib
@@ -25,7 +25,7 @@ KNOWN = "purerl.envs.adapters.known"  # has check_name(suite, package, name), an
 
 
 def unknown_environment(name: str) -> InputError:
-    """Return the error for an environment that does not exist: it says where a familiar name, or a file of it, is."""
+    """Return the error for an unknown environment, with the new home of a familiar name or the nearest match."""
     plain = lambda text: re.sub(r"(NoFrameskip)?(-v\d+)?$", "", text).replace("-", "").replace("_", "").casefold()
     own = [other for other in ENVIRONMENTS if plain(other.partition("-")[0]) == plain(name)]
     familiar = [
@@ -43,7 +43,7 @@ def unknown_environment(name: str) -> InputError:
 
 
 def load(path: str) -> Any:
-    """Return the object at "module:name": one of the catalog, or one of a module that is trusted, by `trust.load`."""
+    """Return the object at "module:name", from the catalog or, by `trust.load`, from a trusted module."""
     if path in _own():
         module, _, name = path.partition(":")
         return getattr(importlib.import_module(module), name)
@@ -93,7 +93,7 @@ def make(env_id: str, *others: Any, **parameters: Any) -> Any:
 
 
 def environment(env_id: str, parameters: Mapping[str, Any] = MappingProxyType({})) -> Any:
-    """Return an environment by id, as `make`; a module that the id names must be trusted."""
+    """Return an environment by id; see `make`. A module that the id names must be trusted."""
     check_id(env_id)
     trust.checked(env_id)
     suite, slash, name = env_id.partition("/")
@@ -117,7 +117,7 @@ def environment(env_id: str, parameters: Mapping[str, Any] = MappingProxyType({}
 
 
 def check_id(env_id: str) -> None:
-    """Refuse an id that can be told to be wrong at once: nothing is imported, and an id that passes may still be wrong.
+    """Reject an id that is recognizably wrong, without imports; an id that passes can still be wrong.
 
     Raises:
       InputError: for an unknown suite, one that is not installed, or an unknown name, naming the nearest.
@@ -132,7 +132,7 @@ def check_id(env_id: str) -> None:
 
 
 def environment_class(env_id: str) -> type:
-    """Return the class of a native id or of "module:Class"; nothing but a class of environments is ever called.
+    """Return the class of a native id or of "module:Class"; nothing except a class of environments is ever called.
 
     Raises:
       InputError: if there is none, or it is something else.
@@ -149,12 +149,12 @@ def environment_class(env_id: str) -> type:
 
 
 def is_own(env_id: str) -> bool:
-    """Return whether an id is a class of the user's, "module:Class", rather than a name that a suite knows."""
+    """Return whether an id is a user's class, "module:Class", and not the name of a suite's environment."""
     return ":" in env_id and env_id.partition("/")[0] not in SUITES
 
 
 def check_environment(env: object) -> None:
-    """Raise an `InputError` unless something is an environment, in JAX or on the host."""
+    """Raise an `InputError` unless an object is an environment, in JAX or on the host."""
     from purerl.host_environment import HostSource
     from purerl.types import Environment
 
@@ -206,7 +206,7 @@ def installed(suite: str) -> bool:
 
 
 def algorithm(name: str) -> tuple[Any, Any]:
-    """Return (factory, config class) of an algorithm by name; nothing of a "module:function" is called.
+    """Return (factory, config class) of an algorithm by name; no code of a "module:function" is called.
 
     Args:
       name: a name in the table, or your own (spec, config) -> Algorithm as "module:function".
@@ -255,13 +255,13 @@ def config_class(factory: object, name: str) -> type:
 
 
 def imported(path: str) -> Any:
-    """Return the object at "module:name", None where there is none; its module must have been imported already."""
+    """Return the object at "module:name", or None; its module must already have been imported."""
     module, _, name = path.partition(":")
     return getattr(sys.modules.get(module), name, None)
 
 
 def objective(name: str) -> ObjectiveEntry:
-    """Return what can be evolved by name; a start of your own, (key) -> objective of PPO, is "module:function".
+    """Return an objective to evolve by name; your own, (key) -> objective of PPO, is "module:function".
 
     Raises:
       InputError: for an unknown name, naming the nearest.

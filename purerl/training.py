@@ -1,4 +1,4 @@
-"""The functions that users call: names are resolved, and extensions are put around the loop."""
+"""The functions that users call: they resolve names and put extensions around the loop."""
 
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
@@ -105,7 +105,7 @@ def make_train(
 def _objects(
     algorithm: Any, env: Environment | HostSource | str, config: Config | None
 ) -> tuple[AlgorithmFactory, Any, Any]:
-    """Return (factory, environment, config) of what is given by name or as an object."""
+    """Return (factory, environment, config) for arguments given by name or as objects."""
     if config is not None and not isinstance(algorithm, str) and not isinstance(env, str):
         return algorithm, env, config  # whose numbers may be traced
     trust.typed(algorithm, env)
@@ -122,7 +122,7 @@ def evaluate(
     max_steps: int = MAX_STEPS,
     explore: bool = False,
 ) -> Evaluation:
-    """Play `num_episodes` episodes side by side, one each, from new resets.
+    """Play `num_episodes` episodes in parallel, one per environment, from new resets.
 
     Playing a fixed number of episodes to their end gives long and short ones the same weight.
 
@@ -159,7 +159,7 @@ def evaluate(
 
 
 def _check_agent(trainer: Trainer, agent: PyTree, key: Key) -> None:
-    """Hold an agent to the shapes of the trainer's."""
+    """Check that an agent has the shapes of the trainer's."""
     wanted, given = (jax.tree.flatten(tree) for tree in (jax.eval_shape(trainer.algorithm.init, key), agent))
     if wanted[1] != given[1]:
         raise InputError(f"agent is a {type(agent).__name__}; it must be `state.agent` of the trainer's `TrainState`")

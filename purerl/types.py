@@ -1,4 +1,4 @@
-"""The contracts: what an environment, an algorithm, a rollout and a config are."""
+"""The contracts of environments, algorithms, rollouts and configs."""
 
 from collections.abc import Callable, Mapping
 from typing import Any, ClassVar, NamedTuple, Protocol, Self
@@ -44,7 +44,7 @@ class TimeStep(NamedTuple):
         time_up: Array | bool = False,
         info: Mapping[str, Array] | None = None,
     ) -> "TimeStep":
-        """Return a step: `terminated` where the task ended, `truncated` where only the time is up.
+        """Return a step: `terminated` if the task ended, `truncated` if only the time limit was reached.
 
         Args:
           observation: the observation of the state after the step, even if the episode ended.
@@ -60,7 +60,7 @@ class TimeStep(NamedTuple):
         )
 
     def truncate(self, time_up: Array) -> "TimeStep":
-        """Return the step, also truncated where the time is up, bool[], and the task has not ended."""
+        """Return the step, also truncated if the time limit, bool[], is reached and the task has not ended."""
         return self._replace(truncated=self.truncated | (time_up & ~self.terminated))
 
     @property
@@ -111,7 +111,7 @@ class Environment:
         raise NotImplementedError
 
     def observe(self, state: PyTree) -> PyTree:
-        """Return the observation of a state, where it is a cheap function of the state alone. Optional.
+        """Return the observation of a state, if it is a cheap function of the state alone. Optional.
 
         It must equal the observation that `reset` and `step` return. `vectorize` then observes the states to act on
         instead of choosing between the observations of a reset and of a step, so define it only where it is cheaper
@@ -128,16 +128,16 @@ class Environment:
         raise InputError(f"{type(self).__name__} has no picture: it does not define render(state)")
 
     def render_episode(self, states: list[PyTree]) -> list[np.ndarray]:
-        """Draw an episode's states one after the other; where a picture shows what came before, this draws them all."""
+        """Draw the states of an episode in order; override it if a picture depends on earlier states."""
         return [self.render(state) for state in states]
 
     def render_text(self, state: PyTree) -> str:
-        """Write a state as lines of text, on the host: a map where there is one, else the state's numbers."""
+        """Return a state as lines of text, on the host: a map if there is one, otherwise the state's numbers."""
         names = ((jax.tree_util.keystr(path, simple=True), x) for path, x in jax.tree.leaves_with_path(state))
         return "\n".join(f"{name:18} {np.array2string(np.asarray(x), precision=3)}" for name, x in names)
 
     def action_text(self, action: int) -> str:
-        """Return the name of a discrete action, for people; its number where it has none."""
+        """Return the name of a discrete action for people; its number if it has no name."""
         return str(action)
 
     @property
@@ -152,7 +152,7 @@ class Environment:
 
 
 class EnvironmentSpec(NamedTuple):
-    """The spaces of an environment: all that an algorithm sees of it.
+    """The spaces of an environment: everything that an algorithm knows about it.
 
     Example:
       >>> import purerl
@@ -196,7 +196,7 @@ class Rollout(NamedTuple):
 
     @property
     def done(self) -> Array:
-        """bool[T, B]: whether the episode ended with this step, for whatever reason, or is cut there."""
+        """bool[T, B]: whether the episode ended with this step, for any reason, or is cut there."""
         return self.terminated | self.truncated
 
     @property
@@ -206,7 +206,7 @@ class Rollout(NamedTuple):
 
 
 class Act(Protocol):
-    """How an agent acts in B environments: `Algorithm.act`."""
+    """The function by which an agent acts in B environments: `Algorithm.act`."""
 
     def __call__(
         self, agent: PyTree, carry: PyTree, key: Key, observation: PyTree, explore: bool, /
@@ -236,7 +236,7 @@ class Values(NamedTuple):
 
 
 class EstimateValues(Protocol):
-    """How an agent's critic judges a rollout: `Algorithm.values`."""
+    """The function by which an agent's critic evaluates a rollout: `Algorithm.values`."""
 
     def __call__(self, agent: PyTree, rollout: Rollout, /) -> Values:
         """Estimate the values of a rollout without learning from it.
@@ -259,7 +259,7 @@ class Likelihood(NamedTuple):
 
 
 class EvaluatePolicy(Protocol):
-    """How likely an agent's policy finds the actions of a rollout: `Algorithm.likelihood`."""
+    """The function that evaluates an agent's policy at the actions of a rollout: `Algorithm.likelihood`."""
 
     def __call__(self, agent: PyTree, rollout: Rollout, /) -> Likelihood:
         """Evaluate the policy in the states of a rollout; differentiable with respect to the agent's parameters.
@@ -300,7 +300,7 @@ class Algorithm(NamedTuple):
 
 @pytree
 class Config:
-    """The settings that every algorithm has.
+    """The settings of every algorithm.
 
     Example:
       >>> import purerl
@@ -339,7 +339,7 @@ class Config:
         return self.steps_per_update
 
     def resumed(self) -> Self:
-        """Return the config of a run that has begun: what it read from files is in its checkpoint."""
+        """Return the config of a resumed run: data that it read from files is in the checkpoint."""
         return self
 
 

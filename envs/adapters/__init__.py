@@ -1,1 +1,1 @@
-"""Environments made elsewhere, one suite per file, each with `make(name, **parameters)` and `names()`."""
+"""Third-party environments, one suite per file, each with `make(name, **parameters)` and `names()`."""

@@ -1,4 +1,4 @@
-"""The Arcade Learning Environment's own vector of Atari games, as `ale/NAME`: ale-py steps them in C++ threads.
+"""The Arcade Learning Environment's vector of Atari games, as `ale/NAME`: ale-py steps them in C++ threads.
 
 Source: Bellemare et al. (2013), arXiv:1207.4708. ale-py is GPL-2.0 and only used where it is installed:
 pip install 'purerl[atari]'.
@@ -38,7 +38,7 @@ def make(name: str, **parameters: Any) -> HostSource:
 
 
 def names() -> list[str]:
-    """Return the games for one player whose ROMs are there."""
+    """Return the one-player games whose ROMs are installed."""
     return [name for name, rom in _games().items() if _for_one(rom)]
 
 
@@ -49,7 +49,7 @@ def _games() -> dict[str, str]:
 
 
 def _for_one(rom: str) -> bool:
-    """Return whether a ROM is a game for one player; where another one is loaded, C++ ends the process."""
+    """Return whether a ROM is a game for one player; loading another one would end the process in C++."""
     path = importlib.import_module("ale_py.roms").get_rom_path(rom)
     return importlib.import_module("ale_py").ALEInterface.isSupportedROM(path) is not None
 
@@ -58,7 +58,7 @@ class ALESource(HostSource):
     """An Atari game."""
 
     def __init__(self, name: str, rom: str, parameters: dict[str, object]):
-        """Ask the game for its actions."""
+        """Query the game's actions."""
         self.id, self._rom = f"ale/{name}", rom
         self._settings = host_common.atari_settings(parameters, self.id)
         self.parameters = dataclasses.asdict(self._settings)
@@ -73,15 +73,15 @@ class ALESource(HostSource):
 
     @property
     def action_space(self) -> Space:
-        """The joystick's positions, 18 or those that the game knows."""
+        """The joystick's positions: all 18, or those that the game uses."""
         return Discrete(n=self._actions)
 
     def prepare(self, observation: PyTree) -> PyTree:
-        """Put the frames last."""
+        """Move the frames to the last axis."""
         return host_common.frames_last(observation)
 
     def open(self, num_envs: int, seed: int, parallel: bool, evaluation: bool = False) -> HostEnvironment:
-        """Make a vector of games; one thread if not parallel."""
+        """Make a vector of games, with one thread if not parallel."""
         env = self._make(num_envs, 0 if parallel else 1)
         return _ALEBatch(env, seed, host_common.AtariRules.of(self._settings, evaluation))
 

@@ -1,4 +1,4 @@
-"""Boards of games as text, and the names of the moves on them: columns are letters, rows numbers from the top."""
+"""Board games as text, and the names of their moves: columns are letters, rows are numbers from the top."""
 
 import string
 

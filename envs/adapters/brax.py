@@ -20,7 +20,7 @@ BACKENDS = ("generalized", "positional", "spring", "mjx")
 
 @pytree
 class BraxEnvironment(Environment):
-    """An environment of brax, bare: every episode draws its own start, and the last observation is kept.
+    """An environment of brax without its wrappers: every episode has a new start, and final observations are kept.
 
     Actions f32[n] lie in -1 .. 1. `info` holds brax's metrics of the step. brax has no time limit of its own; its
     trainers cut episodes off after 1000 steps, and so does `time_limit`.

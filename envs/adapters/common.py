@@ -1,4 +1,4 @@
-"""What all adapters share: settled dtypes, bounds, keys, and parameters told from mistakes."""
+"""The shared part of all adapters: dtypes, bounds, keys, and checks of parameters."""
 
 import contextlib
 import io
@@ -30,13 +30,13 @@ class Timed(NamedTuple):
 
 
 def standard_promotion() -> contextlib.AbstractContextManager:
-    """Return the context in which a suite's code runs: it may mix dtypes, ours may not."""
+    """Return the context for a suite's code: it may mix dtypes, and our code may not."""
     return jax.numpy_dtype_promotion("standard")
 
 
 @contextlib.contextmanager
 def building() -> Iterator[None]:
-    """Import and build a suite's objects: with concrete arrays even inside a trace, and without its chatter.
+    """Import and build a suite's objects, with concrete arrays even inside a trace, and without their messages.
 
     MuJoCo, where it is imported, would write its warnings into MUJOCO_LOG.TXT in the user's folder.
     """
@@ -56,7 +56,7 @@ def building() -> Iterator[None]:
 
 
 def settle(tree: PyTree) -> PyTree:
-    """Return the tree as arrays of a firm dtype, so that reset and step agree on them; None stays None."""
+    """Return the tree with fixed dtypes, so that reset and step agree; None stays None."""
 
     def firm(x: object) -> Array:
         if isinstance(x, jax.Array) and jnp.issubdtype(x.dtype, jax.dtypes.prng_key):
@@ -77,13 +77,13 @@ def flag(value: object) -> Array:
 
 
 def raw_key(key: Key) -> Array:
-    """Return uint32[n], an untyped key of JAX's default generator, for suites that keep keys in their state."""
+    """Return uint32[n], an untyped key of JAX's default generator, for suites that store keys in their state."""
     words = jax.eval_shape(lambda: jax.random.key_data(jax.random.key(0))).shape
     return jax.random.bits(key, words, jnp.uint32)
 
 
 def box(struct: jax.ShapeDtypeStruct, low: ArrayLike = -math.inf, high: ArrayLike = math.inf) -> Box:
-    """Return the `Box` of a shape and dtype; bounds as large as the dtype's largest number count as none."""
+    """Return the `Box` of a shape and dtype; bounds as large as the dtype's largest number count as infinite."""
     dtype = jnp.dtype(struct.dtype)
     if dtype == jnp.bool_:
         return Box(low=0, high=1, shape=struct.shape, dtype=dtype)
@@ -103,7 +103,7 @@ def _bound(bound: object, dtype: DTypeLike) -> Array | np.ndarray:
 
 
 def _shared(bound: np.ndarray) -> np.ndarray:
-    """Return one number where all are the same."""
+    """Return one number if all are the same."""
     return bound.flat[0].item() if bound.size and (bound == bound.flat[0]).all() else bound
 
 
@@ -144,10 +144,10 @@ def freeze(what: str, options: Mapping[str, object], objects: bool = False) -> O
 
 
 class Given:
-    """A suite's object that a user made, in the place of arguments. It equals no other: programs compile for each."""
+    """A suite's object that a user made, instead of arguments. It equals no other: each compiles its own programs."""
 
     def __init__(self, env: Any):
-        """Take the object."""
+        """Hold the object."""
         self.env = env
 
     def __repr__(self) -> str:
@@ -167,7 +167,7 @@ class _Frozen(tuple):
 
 
 def thaw(options: Options) -> dict[str, Any]:
-    """Return the arguments as they were given, with tuples for lists."""
+    """Return the frozen arguments in their original form, with tuples for lists."""
 
     def thawed(value: object) -> Any:
         return {k: thawed(v) for k, v in value} if isinstance(value, _Frozen) else value
@@ -176,7 +176,7 @@ def thaw(options: Options) -> dict[str, Any]:
 
 
 def check_name(suite: str, name: str, names: Iterable[str]) -> None:
-    """Hold a name to those that exist.
+    """Check a name against the existing ones.
 
     Raises:
       InputError: naming the nearest.
@@ -186,7 +186,7 @@ def check_name(suite: str, name: str, names: Iterable[str]) -> None:
 
 
 def check_parameters(what: str, parameters: Iterable[str], allowed: Iterable[str]) -> None:
-    """Hold parameter names to those that exist.
+    """Check parameter names against the existing ones.
 
     Raises:
       InputError: naming the nearest.

@@ -17,7 +17,7 @@ _NEVER = np.iinfo(np.int32).max
 
 @pytree
 class CraftaxEnvironment(Environment):
-    """An environment of Craftax, stepped by its own `step_env`, with its time limit told from a death.
+    """An environment of Craftax, stepped by its own `step_env`; its time limit is distinguished from a death.
 
     `info` holds Craftax's achievements at an episode's end, 100 where one was reached, so that their mean over episodes
     is a rate in percent. The first pixel environment writes a cache of textures beside Craftax's own files.
@@ -31,7 +31,7 @@ class CraftaxEnvironment(Environment):
     time_limit: int = number(default=10_000, doc="steps after which an episode is truncated", at_least=1)
 
     def reset(self, key: Key) -> tuple[PyTree, PyTree]:
-        """Start an episode in a world of its own."""
+        """Start an episode in a new world."""
         with common.standard_promotion():
             observation, state = _build(self.name, self.options).env.reset_env(key, self._params)
             return common.settle(state), common.settle(observation)
@@ -64,7 +64,7 @@ class CraftaxEnvironment(Environment):
 
 
 class CraftaxSetup(NamedTuple):
-    """Craftax's object and what follows from it."""
+    """A Craftax object and the data derived from it."""
 
     env: Any
     observation_space: Space

@@ -42,10 +42,10 @@ def names() -> list[str]:
 
 
 class EnvPoolSource(HostSource):
-    """One of EnvPool's environments."""
+    """An environment of EnvPool."""
 
     def __init__(self, name: str, parameters: dict[str, object]):
-        """Look at what EnvPool says of it."""
+        """Read the environment's description from EnvPool."""
         self.id, self._name = f"envpool/{name}", name
         is_atari = "episodic_life" in self._spec({}).config._fields
         self._atari = host_common.atari_settings(parameters, self.id) if is_atari else None
@@ -63,26 +63,26 @@ class EnvPoolSource(HostSource):
 
     @property
     def observation_space(self) -> Space:
-        """That of EnvPool; of Atari u8[screen_size, screen_size, frames]."""
+        """EnvPool's observation space; for Atari u8[screen_size, screen_size, frames]."""
         return self._observation_space
 
     @property
     def action_space(self) -> Space:
-        """That of EnvPool."""
+        """EnvPool's action space."""
         return self._action_space
 
     def prepare(self, observation: PyTree) -> PyTree:
-        """Put Atari's frames last; give others the space's dtype."""
+        """Move Atari's frames to the last axis; give other observations the space's dtype."""
         if self._atari:
             return host_common.frames_last(observation)
         return host_common.received(self._observed, observation)
 
     def sent(self, action: PyTree) -> PyTree:
-        """Give actions EnvPool's dtype, inside its own bounds."""
+        """Convert actions to EnvPool's dtype, inside its own bounds."""
         return host_common.sent(self._acted, action)
 
     def open(self, num_envs: int, seed: int, parallel: bool, evaluation: bool = False) -> HostEnvironment:
-        """Make a pool; one thread if not parallel."""
+        """Make a pool, with one thread if not parallel."""
         with _quiet():
             pool = _envpool().make_gymnasium(
                 self._name,
@@ -163,7 +163,7 @@ def _envpool() -> ModuleType:
 
 @contextlib.contextmanager
 def _quiet():
-    """Keep Gymnasium's warnings about the precision of EnvPool's bounds off the screen."""
+    """Suppress Gymnasium's warnings about the precision of EnvPool's bounds."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)
         yield

@@ -45,7 +45,7 @@ class GymnasiumSource(HostSource):
     """A registered environment."""
 
     def __init__(self, name: str, parameters: dict[str, Any]):
-        """Make one to see its spaces."""
+        """Make one environment to inspect its spaces."""
         self.id, self._name, self.parameters = f"gymnasium/{name}", name, dict(parameters)
         try:
             env = gymnasium.make(name, **parameters)
@@ -61,24 +61,24 @@ class GymnasiumSource(HostSource):
 
     @property
     def observation_space(self) -> Space:
-        """That of the environment, with 32-bit numbers."""
+        """The environment's observation space, with 32-bit numbers."""
         return self._observation_space
 
     @property
     def action_space(self) -> Space:
-        """That of the environment."""
+        """The environment's action space."""
         return self._action_space
 
     def prepare(self, observation: PyTree) -> PyTree:
-        """Give observations the space's names and dtypes."""
+        """Convert observations to the space's names and dtypes."""
         return host_common.received(self._observed, observation)
 
     def sent(self, action: PyTree) -> PyTree:
-        """Give actions the environment's tuples, starts and dtypes, inside its own bounds."""
+        """Convert actions to the environment's tuples, starts and dtypes, inside its own bounds."""
         return host_common.sent(self._acted, action)
 
     def open(self, num_envs: int, seed: int, parallel: bool, evaluation: bool = False) -> HostEnvironment:
-        """Make a vector of them."""
+        """Make a vector of environments."""
         spec = gymnasium.registry.get(self._name)  # of a class: one of a notebook has no name in another process
         name = self._name if spec is None or not callable(spec.entry_point) else spec
         several = functools.partial(_Several, name, self.parameters)
@@ -101,7 +101,7 @@ class GymnasiumSource(HostSource):
 
 
 def processes(num_envs: int, cores: int) -> int:
-    """Return among how many processes environments are shared out: equally, and if that allows to all cores."""
+    """Return the number of processes for the environments: equal shares, on all cores if that is possible."""
     return next(n for n in range(min(num_envs, cores), num_envs + 1) if num_envs % n == 0)
 
 
@@ -114,7 +114,7 @@ def _numbers() -> list[int]:
 
 @contextlib.contextmanager
 def _signals_held() -> Iterator[None]:
-    """Start processes that leave `SIGNALS` to this one: they inherit that those are blocked."""
+    """Start processes that leave `SIGNALS` to this one, because they inherit the blocked signals."""
     if not hasattr(signal, "pthread_sigmask"):
         yield
         return
@@ -131,7 +131,7 @@ def _cores() -> int:
 
 
 class _Numbered(gymnasium.Wrapper):
-    """Notes in an exception which environment raised it."""
+    """Adds the environment's number to an exception."""
 
     def __init__(self, env: Any, env_id: int):
         super().__init__(env)
@@ -146,10 +146,10 @@ class _Numbered(gymnasium.Wrapper):
 
 
 class _Several(gymnasium.Env):
-    """Some of the environments, one after the other: for Gymnasium's vector of processes one environment."""
+    """Several environments in turn, which Gymnasium's vector of processes sees as one environment."""
 
     def __init__(self, name: Any, parameters: dict[str, Any], numbers: Sequence[int], opened_by: int | None = None):
-        """Make those of these numbers, in a process of their own unless `opened_by` is this one; `name`, or a spec."""
+        """Make the environments of these numbers, in a process of their own unless `opened_by` is this one."""
         if opened_by not in (None, os.getpid()):
             for number in _numbers():
                 signal.signal(number, signal.SIG_IGN)
@@ -168,7 +168,7 @@ class _Several(gymnasium.Env):
 
 
 class _Processes:
-    """Environments shared out equally among processes, as one vector of them all."""
+    """Environments in equal shares on several processes, as one vector."""
 
     def __init__(self, makers: list[Callable[[], _Several]], shape: tuple[int, ...]):
         """Start a process for each maker; `shape`: how many there are, and environments of each."""
@@ -193,7 +193,7 @@ class _Processes:
             raise ChildProcessError(self._death()) from None
 
     def _death(self) -> str:
-        """Return how a process died, and end the others: nobody can step them any more."""
+        """Return how a process died, and end the others, which can no longer be stepped."""
         last = time.monotonic() + 1.0
         while all(process.is_alive() for process in self._vector.processes) and time.monotonic() < last:
             time.sleep(0.01)

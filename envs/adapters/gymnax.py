@@ -19,7 +19,7 @@ from purerl.types import Environment, Key, PyTree, TimeStep, number, pytree, sta
 
 @pytree
 class GymnaxEnvironment(Environment):
-    """An environment of gymnax, stepped by its own `step_env`, with none of its automatic resets.
+    """An environment of gymnax, stepped by its own `step_env`, without its automatic resets.
 
     Source: Lange (2022), https://github.com/RobertTLange/gymnax.
     """
@@ -36,7 +36,7 @@ class GymnaxEnvironment(Environment):
             return common.settle(state), common.settle(observation)
 
     def step(self, key: Key, state: PyTree, action: PyTree) -> tuple[PyTree, TimeStep]:
-        """Advance by gymnax's `step_env`; its time limit is told from its endings."""
+        """Advance by gymnax's `step_env`; its time limit is distinguished from other endings."""
         env = _build(self.name, self.options)
         with common.standard_promotion():
             observation, state, reward, terminated, _ = env.step_env(key, state, action, self._params)
@@ -51,7 +51,7 @@ class GymnaxEnvironment(Environment):
 
     @property
     def observation_space(self) -> Space:
-        """gymnax's bounds, with the dtypes that really come out."""
+        """gymnax's bounds, with the actual dtypes."""
         env = _build(self.name, self.options)
         if self.name in _WITHOUT_BOUNDS:
             return common.space_of(self._observation)
@@ -71,7 +71,7 @@ class GymnaxEnvironment(Environment):
 
 @pytree
 class CustomGymnaxEnvironment(Environment):
-    """An environment object of gymnax's interface, stepped by its own `step_env`, with none of its automatic resets.
+    """An environment object with gymnax's interface, stepped by its own `step_env`, without its automatic resets.
 
     gymnax's environments before 1.0 end an episode at its time limit as if the task were over. Here an ending counts as
     a termination only if it comes without the time limit, too.
@@ -82,13 +82,13 @@ class CustomGymnaxEnvironment(Environment):
     time_limit: Any = number(default=None, doc="steps after which an episode is truncated", at_least=1)
 
     def reset(self, key: Key) -> tuple[common.Timed, PyTree]:
-        """Start an episode by its `reset_env`."""
+        """Start an episode by the object's `reset_env`."""
         with common.standard_promotion():
             observation, state = self.suite.env.reset_env(key, self._params(self.time_limit))
             return common.Timed(common.settle(state), jnp.int32(0)), common.settle(observation)
 
     def step(self, key: Key, state: common.Timed, action: PyTree) -> tuple[common.Timed, TimeStep]:
-        """Advance by its `step_env`."""
+        """Advance by the object's `step_env`."""
         move, time = self.suite.env.step_env, state.time + 1
         with common.standard_promotion():
             observation, after, reward, over, _ = move(key, state.suite, action, self._params(self.time_limit))
@@ -111,18 +111,18 @@ class CustomGymnaxEnvironment(Environment):
 
     @property
     def observation_space(self) -> Space:
-        """Its bounds, with the dtypes that really come out."""
+        """The object's bounds, with the actual dtypes."""
         seen = jax.eval_shape(self.reset, jax.random.key(0))[1]
         return _convert(_concrete(self.suite.env.observation_space, self.params), seen)
 
     @property
     def action_space(self) -> Space:
-        """Its action space."""
+        """The object's action space."""
         return _convert(_concrete(self.suite.env.action_space, self.params), None)
 
 
 def from_gymnax(env: Any, params: Any = None, time_limit: int | None = None) -> CustomGymnaxEnvironment:
-    """Return an environment object of gymnax's interface as an environment.
+    """Return an environment object with gymnax's interface as an environment.
 
     Args:
       env: an environment of gymnax, or your own subclass of its `Environment`.
@@ -225,7 +225,7 @@ def _concrete(space: Any, params: Any) -> Any:
 
 
 def _convert(space: object, struct: PyTree) -> Space:
-    """Return gymnax's space as ours; `struct` holds the dtypes that really come out, None: as it states."""
+    """Return gymnax's space as ours; `struct` holds the actual dtypes, None: those that it states."""
     from gymnax.environments import spaces
 
     match space:

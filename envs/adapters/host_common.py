@@ -1,4 +1,4 @@
-"""What the adapters of host environments share: spaces, Atari's settings, and steps from Gymnasium's five values."""
+"""The shared part of the adapters of host environments: spaces, Atari's settings, and steps from Gymnasium's tuples."""
 
 import dataclasses
 from collections.abc import Callable
@@ -102,10 +102,10 @@ def step_of(xp: ModuleType, values: tuple[object, ...], began: PyTree) -> HostSt
 
 
 class Followed(HostEnvironment):
-    """A library's environments that reset a step later, followed by one rule on the host and inside jit."""
+    """A library's environments that reset one step later, tracked by one rule on the host and inside jit."""
 
     def __init__(self, vector: Any, begin: Callable[[], PyTree], send: Callable[[PyTree], PyTree] = lambda x: x):
-        """Take the library's environments, what is followed of them from a reset on, and how actions are sent."""
+        """Hold the library's environments, their tracked state after a reset, and a function that sends actions."""
         self._vector, self._begin, self._followed, self._send = vector, begin, begin(), send
 
     def step(self, action: np.ndarray, keys: PyTree, t: int) -> HostStep:
@@ -115,7 +115,7 @@ class Followed(HostEnvironment):
         return step
 
     def traced(self) -> TracedSteps | None:
-        """Return the steps by the library's XLA interface, where there is one."""
+        """Return the steps by the library's XLA interface, if there is one."""
         inside = self._xla()
         if inside is None:
             return None
@@ -133,7 +133,7 @@ class Followed(HostEnvironment):
         self._vector.close()
 
     def _follow(self, xp: ModuleType, followed: PyTree, values: tuple[object, ...]) -> tuple[PyTree, HostStep]:
-        """Return what is followed from now on, here who begins an episode, and the step."""
+        """Return the next tracked state (here: who begins an episode) and the step."""
         step = step_of(xp, values, followed)
         return step.over, step
 
@@ -144,7 +144,7 @@ class Followed(HostEnvironment):
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class AtariSettings:
-    """How a game becomes a task. A frame is square, grey, the larger of the last two."""
+    """Settings that turn a game into a task. A frame is square and gray, the pixelwise maximum of the last two."""
 
     preprocessing: str = "2018"
     repeat_action_probability: float = 0.25  # "sticky" actions
@@ -175,7 +175,7 @@ PRESETS = {
 
 
 def atari_settings(given: dict[str, object], what: str) -> AtariSettings:
-    """Return the settings that a preset and changes to it make.
+    """Return the settings of a preset, with changes.
 
     Raises:
       InputError: for a name that no setting or preset has.
@@ -208,7 +208,7 @@ def frames_last(observation: PyTree) -> PyTree:
 
 
 class Games(NamedTuple):
-    """What is followed of B games."""
+    """The tracked state of B games."""
 
     over: Any  # bool[B], whether the next step begins one
     lives: Any  # i32[B]
@@ -216,7 +216,7 @@ class Games(NamedTuple):
 
     @staticmethod
     def begin(num_envs: int) -> "Games":
-        """Return that of games which have all just begun."""
+        """Return the state of games that have just begun."""
         return Games(
             over=np.zeros(num_envs, np.bool_), lives=np.zeros(num_envs, np.int32), age=np.zeros(num_envs, np.int32)
         )
@@ -224,20 +224,20 @@ class Games(NamedTuple):
 
 @dataclasses.dataclass(frozen=True)
 class AtariRules:
-    """Lives, scores and first frames, on the host and inside jit: what the two libraries do not do alike."""
+    """Lives, scores and first frames, on the host and inside jit, for which the two libraries differ."""
 
     clip: bool
     episodic: bool  # with a lost life the game goes on, but for learning an episode ends and another begins
 
     @staticmethod
     def of(settings: AtariSettings, evaluation: bool) -> "AtariRules":
-        """Return the settings' rules; in evaluation an episode is a whole game."""
+        """Return the settings' rules; in evaluation an episode is a complete game."""
         return AtariRules(settings.reward_clip, settings.episodic_life and not evaluation)
 
     def step(
         self, xp: ModuleType, games: Games, observation: PyTree, told: tuple[PyTree, PyTree, PyTree, PyTree]
     ) -> tuple[Games, HostStep]:
-        """Return what is followed from now on, and the step.
+        """Return the next state and the step.
 
         Args:
           xp: NumPy, or JAX's NumPy inside jit.
@@ -267,7 +267,7 @@ class AtariRules:
 
 
 def filled(observation: np.ndarray, age: np.ndarray) -> np.ndarray:
-    """Return a copy of u8[B, frames, ...] in which an episode's first frame stands for the frames before it."""
+    """Return a copy of u8[B, frames, ...] in which an episode's first frame replaces the frames before it."""
     copy, last = observation.copy(), observation.shape[1] - 1
     for i in np.flatnonzero(age < last):
         first = last - age[i]
@@ -276,7 +276,7 @@ def filled(observation: np.ndarray, age: np.ndarray) -> np.ndarray:
 
 
 def filled_inside(observation: jax.Array, age: jax.Array) -> jax.Array:
-    """Return the same inside jit, where it costs something only in steps that need it."""
+    """Return the same inside jit, at a cost only in steps that need it."""
     frames = observation.shape[1]
     first = jnp.maximum(frames - 1 - age, 0)[:, None]
     frame = jnp.maximum(jnp.arange(frames, dtype=jnp.int32)[None], first)[:, :, None, None]

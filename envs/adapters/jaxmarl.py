@@ -34,14 +34,14 @@ NAMED = {  # arguments that the suite keeps tables of: (module, table) by id and
 
 
 class JaxMARLState(NamedTuple):
-    """The suite's state, and what it does not keep."""
+    """The suite's state, and what the suite does not store."""
 
     suite: PyTree
     active: dict[str, Array]  # {group: bool[n]}, who is still in the game
 
 
 class Layout(NamedTuple):
-    """How the suite's agents are put into groups."""
+    """The assignment of the suite's agents to groups."""
 
     groups: dict[str, tuple[Any, ...]]  # the suite's names of the agents of each group
     observations: Mapping[str, Space]  # of one agent
@@ -154,7 +154,7 @@ class JaxMARLEnvironment(Environment):
 
     @property
     def observation_space(self) -> Dict:
-        """The suite's for each agent, with `action_mask` where it tells the legal actions."""
+        """The suite's observation space for each agent, with `action_mask` if it reports the legal actions."""
         layout, spaces = self._layout, {}
         for group, agents in layout.groups.items():
             part, n = layout.observations[group], len(agents)
@@ -173,7 +173,7 @@ class JaxMARLEnvironment(Environment):
 
     @property
     def action_space(self) -> Dict:
-        """The suite's for each agent."""
+        """The suite's action space for each agent."""
         layout = self._layout
         return Dict(spaces={g: Stacked(space=layout.actions[g], n=len(agents)) for g, agents in layout.groups.items()})
 
@@ -202,7 +202,7 @@ def make(name: str, **parameters: Any) -> JaxMARLEnvironment:
 
 
 def names() -> list[str]:
-    """Return JaxMARL's ids, without those of `known.LEFT_OUT`, which says why."""
+    """Return JaxMARL's ids, without those in `known.LEFT_OUT`, which gives the reasons."""
     return sorted(name for name in _import().registered_envs if not name.startswith(tuple(LEFT_OUT["jaxmarl"])))
 
 

@@ -27,7 +27,7 @@ _NOWHERE = {"TSP-v1": ("position",)}  # fields that are -1 at the start, where j
 
 @pytree
 class JumanjiEnvironment(Environment):
-    """An environment of jumanji. A team of agents is controlled as one; the reward is the sum of theirs.
+    """An environment of jumanji. One agent controls a team; its reward is the sum of theirs.
 
     The observation is a dict of jumanji's fields. "action_mask" bool[n] says what is legal: n is the number of actions,
     or the sum of the numbers of choices where each of several choices has a mask of its own. Choices that are masked
@@ -92,7 +92,7 @@ class JumanjiEnvironment(Environment):
 
 
 class Actions(NamedTuple):
-    """How an action of ours becomes one of jumanji's."""
+    """The conversion of our actions to jumanji's."""
 
     space: Space
     shape: tuple[int, ...]  # of jumanji's action
@@ -107,7 +107,7 @@ class Actions(NamedTuple):
 
 
 class JumanjiSetup(NamedTuple):
-    """jumanji's object and what follows from it."""
+    """A jumanji object and the data derived from it."""
 
     env: Any
     time_limit: int | None  # its own default
@@ -175,7 +175,7 @@ def from_jumanji(env: Any, time_limit: int | None = None) -> JumanjiEnvironment:
 
 
 def names() -> list[str]:
-    """Return jumanji's ids. Sokoban downloads its levels when it is made."""
+    """Return jumanji's ids. Sokoban downloads its levels when it is created."""
     return sorted(_import().registered_environments())
 
 
@@ -221,7 +221,7 @@ def _actions(spec: Any, mask: tuple[int, ...] | None) -> Actions:
 
 
 def _space(spec: Any, struct: Any, field: str) -> Space:
-    """Return the space of one field, by jumanji's bounds and the dtype that really comes out."""
+    """Return the space of one field, with jumanji's bounds and the actual dtype."""
     if isinstance(struct, Mapping):
         return Dict(spaces={k: _space(spec[k], part, k) for k, part in struct.items()})
     if field == "action_mask" or not hasattr(spec, "minimum"):
@@ -234,7 +234,7 @@ def _space(spec: Any, struct: Any, field: str) -> Space:
 
 
 def _as_dict(value: PyTree) -> PyTree:
-    """Return nested dicts for jumanji's named tuples and dataclasses."""
+    """Return jumanji's named tuples and dataclasses as nested dicts."""
     if hasattr(value, "_asdict"):
         return {k: _as_dict(v) for k, v in value._asdict().items()}
     if dataclasses.is_dataclass(value):

@@ -1,4 +1,4 @@
-"""What suites call their environments, so that a wrong name is told without the seconds that importing a suite takes.
+"""The names of suites' environments, so that a wrong name is reported without importing the suite, which takes seconds.
 
 `NAMES` is written by `python tools/suite_names.py`, and holds for one version of each suite: of another version, or
 where the suite is imported already and may have been given more names, the suite itself is asked.
@@ -113,7 +113,7 @@ NAMES = {
 
 
 def check_name(suite: str, package: str, name: str) -> None:
-    """Refuse a name that a suite is known not to have, or not to be offered, without importing it.
+    """Reject a name that a suite is known not to have or not to support, without importing it.
 
     Args:
       suite: a name in `purerl.catalog.environments.SUITES`.

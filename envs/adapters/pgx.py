@@ -1,4 +1,4 @@
-"""pgx: board and card games, as `pgx/NAME`, against a given opponent or turn by turn against oneself."""
+"""pgx: board and card games, as `pgx/NAME`, against a given opponent or turn by turn in self-play."""
 
 import functools
 import inspect
@@ -21,13 +21,13 @@ AGENT = 0  # pgx draws who begins, so the agent may always be the same player
 
 
 def random_opponent(parameters: PyTree, key: Key, observation: dict[str, Array]) -> Array:
-    """Draw a legal action uniformly."""
+    """Sample a legal action uniformly."""
     logits = jnp.where(observation["action_mask"], 0.0, -jnp.inf)
     return jax.random.categorical(key, logits).astype(jnp.int32)
 
 
 class _Game(Environment):
-    """What both forms of a game share: how it is shown to people."""
+    """The display of a game, which both forms share."""
 
     name: str
     options: Any
@@ -38,7 +38,7 @@ class _Game(Environment):
         return self.name in boards.GAMES
 
     def render_text(self, state: common.Timed) -> str:
-        """Draw the board: the pieces of player 0, who is the agent against an opponent, are X, the other's O."""
+        """Return the board as text: X for player 0, who is the agent against an opponent, and O for the other."""
         if not self.has_board:
             return super().render_text(state)
         planes = np.asarray(_build(self.name, self.options).env._observe(state.suite, jnp.int32(0)))
@@ -46,11 +46,11 @@ class _Game(Environment):
 
     @property
     def side_texts(self) -> tuple[str, str]:
-        """What the pieces of player 0 and of player 1 are on the board."""
+        """The marks of player 0 and of player 1 on the board."""
         return boards.MARKS[1], boards.MARKS[2]
 
     def action_text(self, action: int) -> str:
-        """Name a move as the board does."""
+        """Return the board's name of a move."""
         if not self.has_board:
             return super().action_text(action)
         rows, columns = _build(self.name, self.options).spaces["observation"].struct.shape[:2]
@@ -59,7 +59,7 @@ class _Game(Environment):
 
 @pytree
 class PgxEnvironment(_Game):
-    """A game of pgx in which the other seats are played by `opponent`; a step lasts until it is the agent's turn again.
+    """A pgx game in which `opponent` plays the other seats; a step lasts until the agent's next turn.
 
     Observation: {"observation": what pgx shows the agent, "action_mask": bool[n], what is legal}; without the mask for
     pgx's MinAtar, where everything is. The reward is the agent's, summed over the replies of the others. An illegal
@@ -75,7 +75,7 @@ class PgxEnvironment(_Game):
     time_limit: Any = number(default=None, doc="steps of the agent after which an episode is truncated", at_least=1)
 
     def reset(self, key: Key) -> tuple[common.Timed, PyTree]:
-        """Start a game; where another seat begins, its moves are made. A game that is over by then is none: another."""
+        """Start a game; if another seat begins, it moves. A game that is already over is replaced by another."""
         env = _build(self.name, self.options).env
 
         def start(key: Key) -> PyTree:
@@ -94,7 +94,7 @@ class PgxEnvironment(_Game):
             return common.Timed(state, jnp.int32(0)), self._observe(state, AGENT)
 
     def step(self, key: Key, state: common.Timed, action: Array) -> tuple[common.Timed, TimeStep]:
-        """Make the agent's move and then those of the others, until it is the agent's turn or the game is over."""
+        """Make the agent's move and then the others' moves, until it is the agent's turn or the game is over."""
         key_step, key_others = jax.random.split(key)
         time = state.time + 1
         with common.standard_promotion():
@@ -147,7 +147,7 @@ class PgxEnvironment(_Game):
 
 @pytree
 class PgxSelfPlay(_Game):
-    """A game of pgx turn by turn: every step is a move of whoever's turn it is.
+    """A pgx game turn by turn: every step is a move of the player whose turn it is.
 
     Every seat is a group of one agent, "player_0", "player_1", ...: {"observation": what pgx shows to that seat,
     "action_mask": bool[n], what is legal in its turn, and all when it waits}. "turn" says whose action counts; those of
@@ -194,7 +194,7 @@ class PgxSelfPlay(_Game):
 
     @property
     def observation_space(self) -> Dict:
-        """What each seat sees, and whose turn it is."""
+        """The observation of each seat, and whose turn it is."""
         part = Dict(spaces=_build(self.name, self.options).spaces)
         turn = Dict(spaces={seat: Box(low=0, high=1, shape=(1,), dtype=jnp.bool_) for seat in self._seats})
         return Dict(spaces={seat: Stacked(space=part, n=1) for seat in self._seats} | {"turn": turn})
@@ -214,7 +214,7 @@ def _time_step(env: Any, observation: PyTree, reward: Array, state: PyTree, time
 
 
 class PgxSetup(NamedTuple):
-    """pgx's object and what follows from it."""
+    """A pgx object and the data derived from it."""
 
     env: Any
     masked: bool

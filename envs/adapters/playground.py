@@ -20,7 +20,7 @@ PRIVILEGED = {"privileged_state": "global_state"}  # its name for what only a cr
 
 @pytree
 class PlaygroundEnvironment(Environment):
-    """An environment of MuJoCo Playground, bare: every episode draws its own start, the last observation is kept.
+    """A MuJoCo Playground environment without wrappers: every episode has a new start, final observations are kept.
 
     Actions f32[n] lie in -1 .. 1 and are repeated as Playground's config says. `info` holds its metrics of the step.
     Where the physics broke down (Playground ends the episode) a NaN in the observation or reward reads 0. Only plain
@@ -40,7 +40,7 @@ class PlaygroundEnvironment(Environment):
         return common.Timed(state, jnp.int32(0)), _plain(state.obs)
 
     def step(self, key: Key, state: common.Timed, action: PyTree) -> tuple[common.Timed, TimeStep]:
-        """Advance by one control step, or as many as Playground repeats an action."""
+        """Advance by one control step, or by as many as Playground repeats an action."""
         built, time = _build(self.name, self.options), state.time + 1
         after, reward = state.suite, jnp.float32(0)
         done = jnp.bool_(False)
@@ -70,7 +70,7 @@ class PlaygroundEnvironment(Environment):
 
 
 class PlaygroundSetup(NamedTuple):
-    """Playground's object and what follows from it."""
+    """A Playground object and the data derived from it."""
 
     env: Any
     action_repeat: int
@@ -82,7 +82,7 @@ def _number(x: Array) -> Array:
 
 
 def _plain(observation: PyTree) -> PyTree:
-    """Return an observation; Playground's privileged state is what only a critic sees, `global_state`."""
+    """Return an observation; Playground's privileged state becomes `global_state`, which only a critic sees."""
     if not isinstance(observation, Mapping):
         return observation
     return {PRIVILEGED.get(name, name): part for name, part in observation.items()}

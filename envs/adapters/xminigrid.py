@@ -20,7 +20,7 @@ _SIZES = {"height", "width", "view_size"}
 
 @pytree
 class XMiniGridEnvironment(Environment):
-    """An environment of XLand-MiniGrid, stepped without its wrappers that reset by themselves.
+    """An environment of XLand-MiniGrid, stepped without its automatic resets.
 
     Observation: int8[view_size, view_size, 2], the kind and the color of what the agent sees, as numbers; with
     `one_hot`, bool[view_size, view_size, 25]. Reaching the goal pays 1 - 0.9 steps / time_limit. The benchmarks of
@@ -44,7 +44,7 @@ class XMiniGridEnvironment(Environment):
             return first.state, self._shown(first.observation)
 
     def step(self, key: Key, state: PyTree, action: PyTree) -> tuple[PyTree, TimeStep]:
-        """Advance by one action; a goal that is reached in the last step counts as reached."""
+        """Advance by one action; reaching the goal in the last step counts."""
         env, params = _build(self.name, self.options)[0], self._params
         with common.standard_promotion():
             now = _timestep(state)
@@ -132,7 +132,7 @@ def _ruleset(what: str, rules: object) -> dict[str, jax.Array]:
 
 
 def _timestep(state: PyTree) -> PyTree:
-    """Return the suite's time step of a state: a step reads nothing else of it."""
+    """Return the suite's time step for a state, with only the fields that a step reads."""
     from xminigrid.types import TimeStep as Theirs  # pyright: ignore[reportMissingImports]
 
     record: Any = Theirs

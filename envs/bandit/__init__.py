@@ -1,1 +1,1 @@
-"""Bandits whose arms are redrawn in every episode: learning to learn."""
+"""Bandits with new arms in every episode, for meta-learning."""

@@ -1,4 +1,4 @@
-"""Bernoulli bandit: find the arm that pays most often, while the arms stay what they are."""
+"""Bernoulli bandit: find the arm that pays most often, within an episode with fixed arms."""
 
 from typing import NamedTuple
 
@@ -21,7 +21,7 @@ class BernoulliBanditState(NamedTuple):
 
 @pytree
 class BernoulliBandit(Environment):
-    """Each pull pays 1 with the arm's probability, else 0; probabilities are drawn uniformly from 0 .. 1 per episode.
+    """Each pull pays 1 with the arm's probability, else 0; each episode has new probabilities, uniform in 0 .. 1.
 
     An episode is `length` pulls long. Knowing the best arm would give length num_arms / (num_arms + 1) in expectation;
     no policy reaches that, and one without memory gets length / 2.
@@ -35,7 +35,7 @@ class BernoulliBandit(Environment):
     length: int = number(default=100, doc="pulls in an episode", at_least=1)
 
     def reset(self, key: Key) -> tuple[BernoulliBanditState, Array]:
-        """Draw the arms."""
+        """Sample the arms."""
         state = BernoulliBanditState(
             probabilities=jax.random.uniform(key, (self.num_arms,)), arm=jnp.int32(-1), time=jnp.int32(0)
         )
@@ -54,11 +54,11 @@ class BernoulliBandit(Environment):
         return state, TimeStep.transition(observation, reward, terminated=terminated)
 
     def render(self, state: BernoulliBanditState) -> np.ndarray:
-        """Draw the probabilities as bars, that of the arm pulled last in another color: u8[H, W, 3]."""
+        """Draw the probabilities as bars, with the last arm highlighted: u8[H, W, 3]."""
         return bars(np.asarray(state.probabilities), 0.0, 1.0, int(state.arm))
 
     def render_text(self, state: BernoulliBanditState) -> str:
-        """Write the probabilities."""
+        """Return the probabilities as text."""
         return " ".join(f"{float(p):5.2f}" for p in state.probabilities)
 
     @property

@@ -1,4 +1,4 @@
-"""Gaussian bandit: find the arm with the highest mean under noise, while the arms stay what they are."""
+"""Gaussian bandit: find the arm with the highest mean under noise, within an episode with fixed arms."""
 
 from typing import NamedTuple
 
@@ -21,7 +21,7 @@ class GaussianBanditState(NamedTuple):
 
 @pytree
 class GaussianBandit(Environment):
-    """Each pull pays the arm's mean plus `noise` times a standard normal; means are standard normal per episode.
+    """Each pull pays the arm's mean plus `noise` times a standard normal; each episode has new standard normal means.
 
     An episode is `length` pulls long. Knowing the best arm would give length E[max of num_arms standard normals]
     (1.5388 length for ten arms) in expectation; no policy reaches that, and one without memory gets 0.
@@ -36,7 +36,7 @@ class GaussianBandit(Environment):
     length: int = number(default=100, doc="pulls in an episode", at_least=1)
 
     def reset(self, key: Key) -> tuple[GaussianBanditState, Array]:
-        """Draw the arms."""
+        """Sample the arms."""
         state = GaussianBanditState(
             means=jax.random.normal(key, (self.num_arms,)), arm=jnp.int32(-1), time=jnp.int32(0)
         )
@@ -52,11 +52,11 @@ class GaussianBandit(Environment):
         return state, TimeStep.transition(observation, reward, terminated=terminated)
 
     def render(self, state: GaussianBanditState) -> np.ndarray:
-        """Draw the means as bars, that of the arm pulled last in another color: u8[H, W, 3]."""
+        """Draw the means as bars, with the last arm highlighted: u8[H, W, 3]."""
         return bars(np.asarray(state.means), -3.0, 3.0, int(state.arm))
 
     def render_text(self, state: GaussianBanditState) -> str:
-        """Write the means."""
+        """Return the means as text."""
         return " ".join(f"{float(mean):5.2f}" for mean in state.means)
 
     @property

@@ -56,7 +56,7 @@ class Catch(Environment):
         return (ball | paddle).astype(jnp.float32)
 
     def render_text(self, state: CatchState) -> str:
-        """Write the board: o the ball, @ the paddle."""
+        """Return the board as text: o the ball, @ the paddle."""
         board = np.full((self.rows, self.columns), ".")
         board[int(state.ball_row), int(state.ball_column)] = "o"
         board[-1, int(state.paddle_column)] = "@"

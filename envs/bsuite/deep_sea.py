@@ -12,7 +12,7 @@ from purerl.types import Array, Environment, Key, TimeStep, number, pytree, stat
 
 
 class DeepSeaState(NamedTuple):
-    """The diver."""
+    """The diver's position."""
 
     row: Array  # i32[], the depth; also the number of steps taken
     column: Array  # i32[]
@@ -72,7 +72,7 @@ class DeepSea(Environment):
         return jnp.zeros((self.size, self.size)).at[state.row, state.column].set(1.0, mode="drop")
 
     def render_text(self, state: DeepSeaState) -> str:
-        """Write the sea: @ the diver, G the treasure."""
+        """Return the sea as text: @ the diver, G the treasure."""
         sea = np.full((self.size, self.size), ".")
         sea[-1, -1] = "G"
         if state.row < self.size:

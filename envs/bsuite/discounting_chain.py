@@ -14,7 +14,7 @@ LENGTH = 100
 
 
 class DiscountingChainState(NamedTuple):
-    """The chain that was chosen."""
+    """The chosen chain and the time."""
 
     chain: Array  # i32[], -1 before the first step
     time: Array  # i32[], steps taken
@@ -53,7 +53,7 @@ class DiscountingChain(Environment):
         return jnp.stack([state.chain.astype(jnp.float32), state.time.astype(jnp.float32) / LENGTH])
 
     def render_text(self, state: DiscountingChainState) -> str:
-        """Write the chains, one per line: G where each pays, * where the bonus is, @ where the walker is."""
+        """Return the chains as text, one per line: G where each pays, * at the bonus, @ the walker."""
         rows = np.full((len(REWARD_TIMES), LENGTH + 1), ".")
         for chain, time in enumerate(REWARD_TIMES):
             rows[chain, time] = "*" if chain == int(self.bonus_chain) else "G"

@@ -1,4 +1,4 @@
-"""Memory chain: remember bits shown at the start until one of them is asked for."""
+"""Memory chain: remember bits from the first step until one of them is queried."""
 
 from typing import NamedTuple
 
@@ -12,7 +12,7 @@ from purerl.types import Array, Environment, Key, TimeStep, number, pytree, stat
 
 
 class MemoryChainState(NamedTuple):
-    """What was shown and what will be asked."""
+    """The shown bits and the query."""
 
     context: Array  # i32[num_bits], 0 or 1
     query: Array  # i32[], which bit is asked for
@@ -21,7 +21,7 @@ class MemoryChainState(NamedTuple):
 
 @pytree
 class MemoryChain(Environment):
-    """Reward 1 if the last action is the bit asked for, else -1; 0 before. Best possible return: 1, without memory 0.
+    """Reward 1 if the last action is the queried bit, else -1; 0 before. Best possible return: 1, without memory 0.
 
     An episode is `memory_length` + 1 steps long. As in bsuite the observation lags by one step: the bits are shown
     before the first and the second action, the query before the last.
@@ -36,7 +36,7 @@ class MemoryChain(Environment):
     num_bits: int = static(default=1, doc="bits to remember", at_least=1)
 
     def reset(self, key: Key) -> tuple[MemoryChainState, Array]:
-        """Draw the bits and the query."""
+        """Sample the bits and the query."""
         key_context, key_query = jax.random.split(key)
         context = jax.random.bernoulli(key_context, 0.5, (self.num_bits,)).astype(jnp.int32)
         query = jax.random.randint(key_query, (), 0, self.num_bits, jnp.int32)
@@ -60,7 +60,7 @@ class MemoryChain(Environment):
         return jnp.concatenate([jnp.stack([left, query]), bits])
 
     def render_text(self, state: MemoryChainState) -> str:
-        """Write the walk, then the bits, then ? under the one that is asked for."""
+        """Return the walk as text, then the bits, then ? under the queried one."""
         width = max(int(self.memory_length) + 1, self.num_bits)
         walk = "".join("@" if i == int(state.time) else "." for i in range(int(self.memory_length) + 1))
         bits = "".join(str(int(bit)) for bit in state.context)

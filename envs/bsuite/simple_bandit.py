@@ -11,14 +11,14 @@ from purerl.types import Array, Environment, Key, TimeStep, number, pytree
 
 
 class SimpleBanditState(NamedTuple):
-    """Nothing changes."""
+    """The state, which never changes."""
 
     time: Array  # i32[], steps taken
 
 
 @pytree
 class SimpleBandit(Environment):
-    """One pull per episode, of an arm whose reward is always the same. Best possible return: the largest of `rewards`.
+    """One pull per episode, of an arm with a fixed reward. Best possible return: the largest of `rewards`.
 
     Observation f32[1]: always 1. Action: an arm.
 
@@ -47,7 +47,7 @@ class SimpleBandit(Environment):
         return bars(rewards, min(0.0, rewards.min()), max(1.0, rewards.max()))
 
     def render_text(self, state: SimpleBanditState) -> str:
-        """Write the rewards."""
+        """Return the rewards as text."""
         return " ".join(f"{float(x):5.2f}" for x in self.rewards)
 
     @property

@@ -1,4 +1,4 @@
-"""Umbrella chain: the first action decides the last reward, and all between is noise."""
+"""Umbrella chain: the first action decides the last reward, and all rewards between are noise."""
 
 from typing import NamedTuple
 
@@ -35,7 +35,7 @@ class UmbrellaChain(Environment):
     num_distractors: int = static(default=20, doc="random bits in the observation", at_least=0)
 
     def reset(self, key: Key) -> tuple[UmbrellaChainState, Array]:
-        """Draw the forecast, and the umbrella shown before the choice."""
+        """Sample the forecast, and the umbrella shown before the choice."""
         bits = jax.random.bernoulli(key, 0.5, (2 + self.num_distractors,)).astype(jnp.int32)
         state = UmbrellaChainState(need=bits[0], have=bits[1], time=jnp.int32(0))
         return state, self._observe(state, bits[2:])
@@ -57,7 +57,7 @@ class UmbrellaChain(Environment):
         return jnp.concatenate([head, distractors.astype(jnp.float32)])
 
     def render_text(self, state: UmbrellaChainState) -> str:
-        """Write the walk, then the forecast (~ rain, * sun) and the umbrella (^, or . without)."""
+        """Return the walk as text, then the forecast (~ rain, * sun) and the umbrella (^, or . without)."""
         length = max(int(self.chain_length) + 1, 2)
         walk = "".join("@" if i == int(state.time) else "." for i in range(length))
         return walk + "\n" + ("~" if state.need else "*") + ("^" if state.have else ".") + " " * (length - 2)

@@ -50,7 +50,7 @@ class Acrobot(Environment):
     time_limit: int = number(default=500, doc="steps after which an episode is truncated", at_least=1)
 
     def reset(self, key: Key) -> tuple[AcrobotState, Array]:
-        """Draw all four coordinates uniformly from -0.1 .. 0.1."""
+        """Sample all four coordinates uniformly from -0.1 .. 0.1."""
         start = jax.random.uniform(key, (4,), jnp.float32, -0.1, 0.1)
         state = AcrobotState(
             angle_1=start[0], angle_2=start[1], velocity_1=start[2], velocity_2=start[3], time=jnp.int32(0)
@@ -127,7 +127,7 @@ class Acrobot(Environment):
 
     @property
     def action_space(self) -> Discrete:
-        """The torque: 0 is -1, 1 none, 2 is +1."""
+        """The torque: 0 is -1, 1 is 0, 2 is +1."""
         return Discrete(n=3)
 
 

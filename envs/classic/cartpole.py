@@ -42,7 +42,7 @@ class CartPole(Environment):
     time_limit: int = number(default=500, doc="steps after which an episode is truncated", at_least=1)
 
     def reset(self, key: Key) -> tuple[CartPoleState, Array]:
-        """Draw all four coordinates uniformly from -0.05 .. 0.05."""
+        """Sample all four coordinates uniformly from -0.05 .. 0.05."""
         start = jax.random.uniform(key, (4,), jnp.float32, -0.05, 0.05)
         state = CartPoleState(
             position=start[0], velocity=start[1], angle=start[2], angular_velocity=start[3], time=jnp.int32(0)
@@ -76,7 +76,7 @@ class CartPole(Environment):
         return jnp.stack([state.position, state.velocity, state.angle, state.angular_velocity])
 
     def render(self, state: CartPoleState) -> np.ndarray:
-        """Draw the cart on its track and the pole, where Gymnasium's picture has them: u8[H, W, 3]."""
+        """Draw the cart on its track and the pole, at the same places as Gymnasium: u8[H, W, 3]."""
         x, angle, edge = float(state.position), float(state.angle), float(self.position_limit)
         canvas = Canvas((-edge, edge), (-edge / 3, edge), 600, 400)
         canvas.line([(-edge, 0), (edge, 0)], SILVER, 0.02)
@@ -89,7 +89,7 @@ class CartPole(Environment):
 
     @property
     def observation_space(self) -> Box:
-        """f32[4]; twice as far as an episode goes, and any velocity."""
+        """f32[4]; twice the range of an episode, and any velocity."""
         bounds = (2 * self.position_limit, jnp.inf, 2 * self.angle_limit, jnp.inf)
         high = jnp.stack([jnp.asarray(x, jnp.float32) for x in bounds])
         return Box(low=-high, high=high, shape=(4,))

@@ -22,7 +22,7 @@ class MountainCarState(NamedTuple):
 
 @pytree
 class Car(Environment):
-    """What both mountain cars share: the hills, the walls and the goal."""
+    """The shared part of both mountain cars: the hills, the walls and the goal."""
 
     gravity: float = number(default=0.0025, doc="change of velocity per step where the slope is steepest")
     min_position: float = number(default=-1.2, doc="position of the wall on the left")
@@ -33,13 +33,13 @@ class Car(Environment):
     time_limit: int = number(default=200, doc="steps after which an episode is truncated", at_least=1)
 
     def reset(self, key: Key) -> tuple[MountainCarState, Array]:
-        """Draw the position uniformly from -0.6 .. -0.4; the car stands still."""
+        """Sample the position uniformly from -0.6 .. -0.4; the car stands still."""
         position = jax.random.uniform(key, (), jnp.float32, -0.6, -0.4)
         state = MountainCarState(position=position, velocity=jnp.float32(0), time=jnp.int32(0))
         return state, self._observe(state)
 
     def _advance(self, state: MountainCarState, push: Array) -> tuple[MountainCarState, Array, Array]:
-        """Return (state, terminated, whether the time is up) after a push that changes the velocity by `push`."""
+        """Return (state, terminated, whether the time limit is reached) after a change of velocity by `push`."""
         velocity = state.velocity + push - self.gravity * sincos(3 * state.position)[1]
         velocity = jnp.clip(velocity, -self.max_speed, self.max_speed)
         position = jnp.clip(state.position + velocity, self.min_position, self.max_position)
@@ -75,7 +75,7 @@ class MountainCar(Car):
     force: float = number(default=0.001, doc="change of velocity per step of one push")
 
     def step(self, key: Key, state: MountainCarState, action: Array) -> tuple[MountainCarState, TimeStep]:
-        """Accelerate, then move; the wall on the left takes all speed."""
+        """Accelerate, then move; the wall on the left stops the car."""
         state, terminated, time_up = self._advance(state, self.force * (action - 1).astype(jnp.float32))
         return state, TimeStep.transition(self._observe(state), jnp.float32(-1), terminated=terminated, time_up=time_up)
 

@@ -9,7 +9,7 @@ from purerl.types import Array, Key, TimeStep, number, pytree
 
 @pytree
 class MountainCarContinuous(Car):
-    """Reward `goal_reward` at the goal, where it ends, less 0.1 action^2 per step. No return is above `goal_reward`.
+    """Reward `goal_reward` at the goal, where it ends, minus 0.1 action^2 per step. No return is above `goal_reward`.
 
     Observation f32[2]: position, velocity. Action f32[1]: the push, from -1 to 1. The height at position x is sin(3 x).
 
@@ -23,7 +23,7 @@ class MountainCarContinuous(Car):
     time_limit: int = number(default=999, doc="steps after which an episode is truncated", at_least=1)
 
     def step(self, key: Key, state: MountainCarState, action: Array) -> tuple[MountainCarState, TimeStep]:
-        """Accelerate, then move; the wall on the left takes all speed."""
+        """Accelerate, then move; the wall on the left stops the car."""
         state, terminated, time_up = self._advance(state, self.power * jnp.clip(action[0], -1.0, 1.0))
         reward = jnp.where(terminated, self.goal_reward, 0.0) - 0.1 * action[0] ** 2
         return state, TimeStep.transition(self._observe(state), reward, terminated=terminated, time_up=time_up)

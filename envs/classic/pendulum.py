@@ -39,7 +39,7 @@ class Pendulum(Environment):
     time_limit: int = number(default=200, doc="steps after which an episode is truncated", at_least=1)
 
     def reset(self, key: Key) -> tuple[PendulumState, Array]:
-        """Draw the angle uniformly from -pi .. pi and the angular velocity from -1 .. 1."""
+        """Sample the angle uniformly from -pi .. pi and the angular velocity from -1 .. 1."""
         start = jax.random.uniform(key, (2,), jnp.float32, -1.0, 1.0)
         state = PendulumState(angle=start[0] * jnp.pi, angular_velocity=start[1], time=jnp.int32(0))
         return state, self._observe(state)
@@ -62,7 +62,7 @@ class Pendulum(Environment):
         return jnp.stack([cosine, sine, state.angular_velocity])
 
     def render(self, state: PendulumState) -> np.ndarray:
-        """Draw the pendulum, which leans to the left at angles above 0: u8[H, W, 3]."""
+        """Draw the pendulum, which leans to the left at positive angles: u8[H, W, 3]."""
         length = float(self.length)
         tip = (-length * np.sin(float(state.angle)), length * np.cos(float(state.angle)))
         canvas = Canvas((-2.2 * length, 2.2 * length), (-2.2 * length, 2.2 * length), width=500)

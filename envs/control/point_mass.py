@@ -23,7 +23,7 @@ class PointMassState(NamedTuple):
 
 @pytree
 class PointMass(Environment):
-    """Reward -(|position|^2 + velocity_cost |velocity|^2 + action_cost |action|^2), of what there is before the step.
+    """Reward -(|position|^2 + velocity_cost |velocity|^2 + action_cost |action|^2), computed before the step.
 
       velocity' = velocity + time_step (max_force action - drag velocity) / mass
       position' = position + time_step velocity'
@@ -43,7 +43,7 @@ class PointMass(Environment):
     time_limit: int = number(default=100, doc="steps after which an episode is truncated", at_least=1)
 
     def reset(self, key: Key) -> tuple[PointMassState, Array]:
-        """Draw the position uniformly from -1 .. 1 along each axis; the mass is at rest."""
+        """Sample the position uniformly from -1 .. 1 along each axis; the mass is at rest."""
         start = jax.random.uniform(key, (2,), jnp.float32, -1.0, 1.0)
         state = PointMassState(
             x=start[0], y=start[1], velocity_x=jnp.float32(0), velocity_y=jnp.float32(0), time=jnp.int32(0)

@@ -26,7 +26,7 @@ class ReacherState(NamedTuple):
 
 @pytree
 class Reacher(Environment):
-    """Reward -(distance of the tip to the target + action_cost |action|^2), of what there is after the step.
+    """Reward -(distance of the tip to the target + action_cost |action|^2), computed after the step.
 
     Two uniform rods on a plane, with joint angles q, inertia matrix M, Coriolis terms c and damping:
 
@@ -52,7 +52,7 @@ class Reacher(Environment):
     time_limit: int = number(default=100, doc="steps after which an episode is truncated", at_least=1)
 
     def reset(self, key: Key) -> tuple[ReacherState, Array]:
-        """Draw the target uniformly from its square and both angles from -pi .. pi; the arm is at rest."""
+        """Sample the target uniformly from its square and both angles from -pi .. pi; the arm is at rest."""
         start = jax.random.uniform(key, (4,), jnp.float32, -1.0, 1.0)
         target_x, target_y = self.target_range * start[2], self.target_range * start[3]
         rest = jnp.float32(0)

@@ -1,4 +1,4 @@
-"""Coin game: two players on a torus; whoever takes the other's coin hurts the other."""
+"""Coin game: two players on a torus; taking the other player's coin hurts that player."""
 
 from typing import NamedTuple
 
@@ -24,7 +24,7 @@ class CoinState(NamedTuple):
 
 @pytree
 class CoinGame(Environment):
-    """A coin pays 1 to whoever steps on it; if it is the other's, the other pays `harm`.
+    """A coin pays 1 to the player who steps on it; if it is the other's coin, the other pays `harm`.
 
     Taking every coin is each player's best answer whatever the other does, and the only equilibrium: for equally quick
     players it is worth (1 - harm / 2) of a coin. If both leave the other's coins alone, each gets 1 for half of them.
@@ -41,7 +41,7 @@ class CoinGame(Environment):
     time_limit: int = number(default=50, doc="steps after which an episode is truncated", at_least=1)
 
     def reset(self, key: Key) -> tuple[CoinState, dict[str, Array]]:
-        """Put both players and a coin somewhere."""
+        """Place both players and a coin at random."""
         key_place, key_coin = jax.random.split(key)
         place = jax.random.randint(key_place, (2,), 0, self.size**2, jnp.int32)
         coin, color = self._coin(key_coin, place)
@@ -49,7 +49,7 @@ class CoinGame(Environment):
         return state, self.observe(state)
 
     def step(self, key: Key, state: CoinState, action: dict[str, Array]) -> tuple[CoinState, TimeStep]:
-        """Move both, then see who stands on the coin."""
+        """Move both players, then check who stands on the coin."""
         move = jnp.stack([action[name][0] for name in PLAYERS])
         row = state.place // self.size + (move == 3).astype(jnp.int32) - (move == 2).astype(jnp.int32)
         column = state.place % self.size + (move == 1).astype(jnp.int32) - (move == 0).astype(jnp.int32)
@@ -77,7 +77,7 @@ class CoinGame(Environment):
         return cell, jax.random.randint(key_color, (), 0, 2, jnp.int32)
 
     def observe(self, state: CoinState) -> dict[str, Array]:
-        """Return what each player sees, from its own side."""
+        """Return each player's observation, from its own perspective."""
         cells = jnp.arange(self.size**2)
         seen = {}
         for i, name in enumerate(PLAYERS):
@@ -88,7 +88,7 @@ class CoinGame(Environment):
         return seen
 
     def render_text(self, state: CoinState) -> str:
-        """Write the cells: @ blue, H red, * both, o blue's coin, ? red's."""
+        """Return the cells as text: @ blue, H red, * both, o blue's coin, ? red's."""
         cells = np.full(self.size**2, ".")
         cells[int(state.coin)] = "?" if int(state.color) else "o"
         blue, red = (int(place) for place in state.place)

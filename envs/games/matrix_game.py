@@ -1,4 +1,4 @@
-"""Matrix game: two players choose at once, and two tables say what each gets."""
+"""Matrix game: two players choose at the same time, and two tables hold their rewards."""
 
 from typing import Any
 
@@ -26,7 +26,7 @@ class MatrixGame(Environment):
     column_payoff: Any = number(default=tuple(zip(*DILEMMA, strict=True)), doc="what the column player gets")
 
     def reset(self, key: Key) -> tuple[Array, dict[str, Array]]:
-        """Start a round; there is nothing to draw."""
+        """Start a round; nothing is random."""
         return jnp.int32(0), self._observation
 
     def step(self, key: Key, state: Array, action: dict[str, Array]) -> tuple[Array, TimeStep]:
@@ -45,7 +45,7 @@ class MatrixGame(Environment):
         return bars(tables.ravel(), min(0.0, float(tables.min())), float(tables.max()))
 
     def render_text(self, state: Array) -> str:
-        """Write the table: what the row player gets / what the column player gets."""
+        """Return the table as text: the row player's reward / the column player's reward."""
         pairs = zip(self.row_payoff, self.column_payoff, strict=True)
         return "\n".join("  ".join(f"{a:g}/{b:g}" for a, b in zip(*rows, strict=True)) for rows in pairs)
 

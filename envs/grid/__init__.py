@@ -1,1 +1,1 @@
-"""Grids of cells, walked in four directions."""
+"""Grids of cells with moves in four directions."""

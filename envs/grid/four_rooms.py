@@ -1,4 +1,4 @@
-"""Four rooms: walk through doors to a goal, with legs that sometimes go elsewhere."""
+"""Four rooms: walk through doors to a goal, with moves that sometimes slip."""
 
 from typing import Any
 
@@ -24,7 +24,7 @@ ROOMS = """
 
 @pytree
 class FourRooms(GridWorld):
-    """Reward 1 at the goal, which ends the episode; starts anywhere else. Best possible return: 1.
+    """Reward 1 at the goal, which ends the episode; the start is any other cell. Best possible return: 1.
 
     One step in three goes in one of the three directions not chosen. Observation and actions are `GridWorld`'s.
 

@@ -16,7 +16,7 @@ MAP_8X8 = ("SFFFFFFF", "FFFFFFFF", "FFFHFFFF", "FFFFFHFF", "FFFHFFFF", "FHHFFFHF
 
 
 class FrozenLakeState(NamedTuple):
-    """The walker."""
+    """The walker's position."""
 
     row: Array  # i32[]
     column: Array  # i32[]
@@ -25,7 +25,7 @@ class FrozenLakeState(NamedTuple):
 
 @pytree
 class FrozenLake(Environment):
-    """Reward 1 at the goal; goal and holes end the episode. A step goes as chosen with `success_rate`, else aside.
+    """Reward 1 at the goal; goal and holes end the episode. A move succeeds with `success_rate`, or slips sideways.
 
     Best possible expected return: 0.7442 on the 4 x 4 map within its 100 steps, 0.9132 on the 8 x 8 map within 200.
 
@@ -83,7 +83,7 @@ class FrozenLake(Environment):
         return state.row * len(self.lake[0]) + state.column
 
     def render_text(self, state: FrozenLakeState) -> str:
-        """Write the lake: @ the walker, and S, F, H and G."""
+        """Return the lake as text: @ the walker, and S, F, H and G."""
         rows = [list(row) for row in self.lake]
         rows[int(state.row)][int(state.column)] = "@"
         return "\n".join("".join(row) for row in rows)

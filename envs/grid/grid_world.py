@@ -27,7 +27,7 @@ ROOM = """
 
 
 class GridState(NamedTuple):
-    """The walker."""
+    """The walker's position."""
 
     row: Array  # i32[]
     column: Array  # i32[]
@@ -66,7 +66,7 @@ def map_field(text: str, name: str, doc: str) -> Any:
 
 @pytree
 class GridWorld(Environment):
-    """Walk in four directions; a wall, or the edge, stops a move; a cell in `goals` ends the episode.
+    """Walk in four directions; walls and the edge stop moves; a cell in `goals` ends the episode.
 
     Each step pays `step_reward` and what `rewards` holds for the cell the walker is in after it. Best possible return:
     of the default map 1; its farthest cell is 12 steps from the goal.
@@ -86,7 +86,7 @@ class GridWorld(Environment):
 
     @classmethod
     def from_text(cls, text: str, **fields: Any) -> "GridWorld":
-        """Return the grid world of a map as `read_map` reads it, with further fields by name."""
+        """Return the grid world of a map in the format of `read_map`, with further fields by name."""
         return cls(**read_map(text), **fields)
 
     def reset(self, key: Key) -> tuple[GridState, Array]:
@@ -123,7 +123,7 @@ class GridWorld(Environment):
         return empty.at[state.row, state.column, 0].set(True)
 
     def draw_level(self, key: Key) -> dict[str, Array]:
-        """Draw a map of this size: inner cells are walls with a probability of 0 .. 0.4, one other a goal, one a start.
+        """Sample a map of this size: inner cells are walls with a probability in 0 .. 0.4; one goal, one start.
 
         The goal pays 1. The outermost cells stay as they are.
         """
@@ -137,7 +137,7 @@ class GridWorld(Environment):
         return {"walls": walls, "goals": goal, "rewards": goal.astype(jnp.float32), "starts": start}
 
     def mutate_level(self, key: Key, level: dict[str, Array]) -> dict[str, Array]:
-        """Change a map a little: one time in ten its goal moves, else an inner cell becomes a wall or free."""
+        """Change a map a little: one time in ten its goal moves, otherwise an inner cell becomes a wall or free."""
         key_kind, key_goal, key_cell = jax.random.split(key, 3)
         walls, goal, start = level["walls"], level["goals"], level["starts"]
         inner = self._inner & ~goal & ~start
@@ -155,7 +155,7 @@ class GridWorld(Environment):
         return np.pad(np.ones([size - 2 for size in self.walls.shape], np.bool_), 1)
 
     def render_text(self, state: GridState) -> str:
-        """Write the map: @ the walker, # walls, G goals that pay, H goals that do not."""
+        """Return the map as text: @ the walker, # walls, G goals that pay, H goals that do not."""
         letters = np.where(np.asarray(self.walls), "#", ".")
         letters = np.where(np.asarray(self.goals), np.where(np.asarray(self.rewards) > 0, "G", "H"), letters)
         letters[int(state.row), int(state.column)] = "@"
@@ -177,5 +177,5 @@ class GridWorld(Environment):
 
 
 def _only(cell: Array, shape: tuple[int, ...]) -> Array:
-    """Return bool[H, W], True in the cell of an index alone."""
+    """Return bool[H, W], true only in the cell of an index."""
     return (jnp.arange(shape[0] * shape[1]) == cell).reshape(shape)

@@ -1,4 +1,4 @@
-"""Maze: find a goal in sight of a few cells. The maze is data: what a level is, drawn, mutated and held out."""
+"""Maze: find a goal with a view of a few cells. The maze is data: levels are sampled, mutated and held out."""
 
 import dataclasses
 from collections.abc import Callable
@@ -18,14 +18,14 @@ _FORWARD = np.array([[0, 1], [1, 0], [0, -1], [-1, 0]], np.int32)  # east, south
 
 
 def _offsets() -> np.ndarray:
-    """Return i32[4, VIEW, VIEW, 2]: by direction, where the cells of the view are from the agent's."""
+    """Return the cells of the view relative to the agent, by direction: i32[4, VIEW, VIEW, 2]."""
     ahead, aside = np.mgrid[VIEW - 1 : -1 : -1, -(VIEW // 2) : VIEW // 2 + 1].astype(np.int32)
     right = np.roll(_FORWARD, -1, axis=0)
     return ahead[..., None] * _FORWARD[:, None, None] + aside[..., None] * right[:, None, None]
 
 
 class MazeState(NamedTuple):
-    """The agent."""
+    """The agent's position and direction."""
 
     row: Array  # i32[]
     column: Array  # i32[]
@@ -63,11 +63,11 @@ class Maze(Environment):
 
     @classmethod
     def from_text(cls, text: str, **fields: Any) -> "Maze":
-        """Return the maze of a map as `read_maze` reads it, with further fields by name."""
+        """Return the maze of a map in the format of `read_maze`, with further fields by name."""
         return cls(**read_maze(text), **fields)
 
     def reset(self, key: Key) -> tuple[MazeState, dict[str, Array]]:
-        """Start where the level says; nothing is drawn."""
+        """Start where the level defines it; nothing is random."""
         start, direction = jnp.asarray(self.start, jnp.int32), jnp.asarray(self.direction, jnp.int32)
         state = MazeState(row=start[0], column=start[1], direction=direction, time=jnp.int32(0))
         return state, self._seen(state)
@@ -96,7 +96,7 @@ class Maze(Environment):
         return {"direction": state.direction, "view": jnp.stack([walls, goal], axis=-1)}
 
     def draw_level(self, key: Key) -> dict[str, Array]:
-        """Draw a level: 0 .. `max_walls` walls anywhere, the goal and the start on two other cells, any direction."""
+        """Sample a level: 0 .. `max_walls` walls anywhere, the goal and the start on two other cells, any direction."""
         keys = jax.random.split(key, 4)
         count = jax.random.randint(keys[0], (), 0, jnp.asarray(self.max_walls, jnp.int32) + 1)
         order = jax.random.permutation(keys[1], SIDE * SIDE)  # the first of it are walls, the next two free
@@ -109,7 +109,7 @@ class Maze(Environment):
         }
 
     def mutate_level(self, key: Key, level: dict[str, Array]) -> dict[str, Array]:
-        """Change a level a little: one time in ten the goal moves, else a cell becomes a wall or free."""
+        """Change a level a little: one time in ten the goal moves, otherwise a cell becomes a wall or free."""
         key_kind, key_goal, key_cell = jax.random.split(key, 3)
         walls, goal, start = level["walls"].ravel(), _index(level["goal"]), _index(level["start"])
         cells = jnp.arange(SIDE * SIDE)
@@ -120,11 +120,11 @@ class Maze(Environment):
         return {**level, "walls": walls.reshape(SIDE, SIDE), "goal": _cell(goal)}
 
     def held_out_levels(self) -> dict[str, dict[str, np.ndarray]]:
-        """Return levels made by hand and by rule, by name, to evaluate on."""
+        """Return handmade and generated levels by name, to evaluate on."""
         return held_out()
 
     def render_text(self, state: MazeState) -> str:
-        """Write the maze: > v < ^ the agent, # walls, G the goal, within a border of walls."""
+        """Return the maze as text: > v < ^ the agent, # walls, G the goal, within a border of walls."""
         letters = np.where(np.pad(np.asarray(self.walls), 1, constant_values=True), "#", ".")
         letters[tuple(np.asarray(self.goal) + 1)] = "G"
         letters[int(state.row) + 1, int(state.column) + 1] = ">v<^"[int(state.direction)]
@@ -154,7 +154,7 @@ class Maze(Environment):
 
 
 def _cell(index: Array) -> Array:
-    """Return i32[2], the row and the column of a cell's index."""
+    """Return the row and the column of a cell's index, i32[2]."""
     return jnp.stack([index // SIDE, index % SIDE]).astype(jnp.int32)
 
 
@@ -163,5 +163,5 @@ def _index(cell: Array) -> Array:
 
 
 def _choose(key: Key, allowed: Array) -> Array:
-    """Draw the index of a cell, i32[], of those allowed, bool[SIDE * SIDE]."""
+    """Sample the index of a cell, i32[], among those allowed, bool[SIDE * SIDE]."""
     return jnp.argmax(jnp.where(allowed, jax.random.uniform(key, allowed.shape), -1.0)).astype(jnp.int32)

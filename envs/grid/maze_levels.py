@@ -1,4 +1,4 @@
-"""The held-out levels of the maze: rooms, corridors, spirals and labyrinths, made by rule. NumPy, on the host."""
+"""The held-out levels of the maze: generated rooms, corridors, spirals and labyrinths. NumPy, on the host."""
 
 import functools
 
@@ -12,7 +12,7 @@ Level = dict[str, np.ndarray]
 
 
 def read_maze(text: str) -> Level:
-    """Read a map of 13 x 13 letters: # wall, . free, G goal, and the start > v < ^, which faces that way.
+    """Parse a map of 13 x 13 letters: # wall, . free, G goal, and the start > v < ^, which gives the direction.
 
     Returns:
       The fields `walls` bool[13, 13], `goal` and `start` i32[2] and `direction` i32[] of a `Maze`.
@@ -97,7 +97,7 @@ def _corridors() -> np.ndarray:
 
 
 def _zigzag() -> np.ndarray:
-    """Return walls across, on every second row, that are open on alternate sides."""
+    """Return walls on every second row, with openings on alternate sides."""
     walls = _none()
     walls[1::2] = True
     for i, row in enumerate(range(1, SIDE, 2)):
@@ -106,7 +106,7 @@ def _zigzag() -> np.ndarray:
 
 
 def _spiral() -> np.ndarray:
-    """Return a corridor that winds inward to the middle: it is dug ahead until the next cell but one is free."""
+    """Return a corridor that winds inward to the middle; it turns where only one more cell is free."""
     walls = ~_none()
     row, column, step = 0, 0, (0, 1)
     walls[0, 0] = False
@@ -132,7 +132,7 @@ def _rings() -> np.ndarray:
 
 
 def _labyrinth(seed: int) -> np.ndarray:
-    """Return a labyrinth without circles: corridors dug at random, as far as they go, among every second cell."""
+    """Return a labyrinth without cycles: corridors dug at random among every second cell."""
     draw, walls = np.random.default_rng(seed), ~_none()
     walls[0, 0], path = False, [(0, 0)]
     while path:

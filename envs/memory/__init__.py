@@ -1,1 +1,1 @@
-"""Tasks that cannot be solved without remembering."""
+"""Tasks that require memory."""

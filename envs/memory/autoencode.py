@@ -12,7 +12,7 @@ from purerl.types import Array, Environment, Key, TimeStep, pytree, static
 
 
 class AutoencodeState(NamedTuple):
-    """The sequence and how far it has been shown or named."""
+    """The sequence, and the number of symbols that were shown or named."""
 
     symbols: Array  # i32[length]
     time: Array  # i32[], steps taken
@@ -20,7 +20,7 @@ class AutoencodeState(NamedTuple):
 
 @pytree
 class Autoencode(Environment):
-    """`length` random symbols are shown, one per step; then they are to be named, the last one first.
+    """`length` random symbols are shown, one per step; then the agent names them, the last one first.
 
     An episode is 2 `length` steps long. Actions do nothing while symbols are shown; after that each pays 1 / length if
     it is right and as much less if it is wrong. Best possible return: 1; without memory 2 / num_symbols - 1 in
@@ -37,7 +37,7 @@ class Autoencode(Environment):
     length: int = static(default=8, doc="symbols to remember", at_least=1)
 
     def reset(self, key: Key) -> tuple[AutoencodeState, Array]:
-        """Draw the sequence and show its first symbol."""
+        """Sample the sequence and show its first symbol."""
         symbols = jax.random.randint(key, (self.length,), 0, self.num_symbols, jnp.int32)
         state = AutoencodeState(symbols, jnp.int32(0))
         return state, self._observe(state)
@@ -59,7 +59,7 @@ class Autoencode(Environment):
         return jnp.append(shown, state.time < self.length).astype(jnp.float32)
 
     def render_text(self, state: AutoencodeState) -> str:
-        """Write the symbols shown so far, then - under the one being shown or ? under the one to be named."""
+        """Return the shown symbols as text, then - under the current one or ? under the one to be named."""
         time = int(state.time)
         at = time if time < self.length else 2 * self.length - 1 - time
         symbols = "".join(LETTERS[int(s) % len(LETTERS)] if i <= time else "." for i, s in enumerate(state.symbols))

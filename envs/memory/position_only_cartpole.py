@@ -1,4 +1,4 @@
-"""PositionOnlyCartPole: keep a pole upright without seeing how fast it falls."""
+"""PositionOnlyCartPole: keep a pole upright without seeing velocities."""
 
 import jax.numpy as jnp
 
@@ -9,7 +9,7 @@ from purerl.types import Array, Key, pytree
 
 @pytree
 class PositionOnlyCartPole(CartPole):
-    """CartPole-v1 whose velocities are hidden: what is seen twice tells them. Best possible return: `time_limit`.
+    """CartPole-v1 with hidden velocities: two observations determine them. Best possible return: `time_limit`.
 
     Observation f32[2]: position, angle. Action: 0 pushes left, 1 right.
 
@@ -17,7 +17,7 @@ class PositionOnlyCartPole(CartPole):
     """
 
     def reset(self, key: Key) -> tuple[CartPoleState, Array]:
-        """Draw all four coordinates uniformly from -0.05 .. 0.05."""
+        """Sample all four coordinates uniformly from -0.05 .. 0.05."""
         state, _ = CartPole.reset(self, key)
         return state, self.observe(state)
 
@@ -27,6 +27,6 @@ class PositionOnlyCartPole(CartPole):
 
     @property
     def observation_space(self) -> Box:
-        """f32[2]; twice as far as an episode goes."""
+        """f32[2]; twice the range of an episode."""
         high = jnp.stack([jnp.asarray(2 * x, jnp.float32) for x in (self.position_limit, self.angle_limit)])
         return Box(low=-high, high=high, shape=(2,))

@@ -1,4 +1,4 @@
-"""Repeat previous: name the symbol that was shown some steps ago."""
+"""Repeat previous: name the symbol from some steps ago."""
 
 from typing import NamedTuple
 
@@ -12,7 +12,7 @@ from purerl.types import Array, Environment, Key, TimeStep, number, pytree, stat
 
 
 class RepeatPreviousState(NamedTuple):
-    """What was shown."""
+    """The recent symbols."""
 
     symbols: Array  # i32[lag + 1], the latest first
     time: Array  # i32[], steps taken
@@ -20,7 +20,7 @@ class RepeatPreviousState(NamedTuple):
 
 @pytree
 class RepeatPrevious(Environment):
-    """A new random symbol is shown at each step; the right action is the one shown `lag` steps before it.
+    """Each step shows a new random symbol; the correct action is the symbol shown `lag` steps before it.
 
     Each of the `length` - `lag` answers pays 1 / (length - lag) if it is right and as much less if it is wrong; the
     first `lag` actions do nothing. Best possible return: 1; without memory 2 / num_symbols - 1 in expectation.
@@ -58,7 +58,7 @@ class RepeatPrevious(Environment):
         return (jnp.arange(self.num_symbols, dtype=jnp.int32) == state.symbols[0]).astype(jnp.float32)
 
     def render_text(self, state: RepeatPreviousState) -> str:
-        """Write the symbols, the latest last, and ? under the one to be named (none until there is one)."""
+        """Return the symbols as text, the latest last, and ? under the one to be named (none until there is one)."""
         shown = min(int(state.time), self.lag) + 1
         symbols = "".join(LETTERS[int(s) % len(LETTERS)] for s in state.symbols[:shown][::-1])
         return symbols.rjust(self.lag + 1, ".") + "\n" + ("?" if shown > self.lag else " ") + " " * self.lag

@@ -1,4 +1,4 @@
-"""T-maze: a sign at the start of a corridor says which way to turn at its end."""
+"""T-maze: a sign at the start of a corridor shows which way to turn at its end."""
 
 from typing import NamedTuple
 
@@ -14,7 +14,7 @@ NORTH, EAST, SOUTH, WEST = range(4)
 
 
 class TMazeState(NamedTuple):
-    """The walker and the goal."""
+    """The positions of the walker and the goal."""
 
     position: Array  # i32[], 0 is the start, `corridor_length` the junction
     goal_north: Array  # bool[], whether the goal is north of the junction, else south
@@ -23,7 +23,7 @@ class TMazeState(NamedTuple):
 
 @pytree
 class TMaze(Environment):
-    """Walk along a corridor and turn towards the goal; turning ends the episode.
+    """Walk along a corridor and turn toward the goal; turning ends the episode.
 
     The right turn pays `goal_reward`; the wrong one, and a move that leads nowhere, `mistake_reward`. Best possible
     return: `goal_reward`; without memory (goal_reward + mistake_reward) / 2 in expectation.
@@ -40,7 +40,7 @@ class TMaze(Environment):
     time_limit: int = number(default=100, doc="steps after which an episode is truncated", at_least=1)
 
     def reset(self, key: Key) -> tuple[TMazeState, Array]:
-        """Draw the side of the goal; the walker is at the start."""
+        """Sample the side of the goal; the walker is at the start."""
         state = TMazeState(position=jnp.int32(0), goal_north=jax.random.bernoulli(key), time=jnp.int32(0))
         return state, self._observe(state)
 
@@ -63,7 +63,7 @@ class TMaze(Environment):
         return jnp.stack([*sign, ~start & ~junction, junction]).astype(jnp.float32)
 
     def render_text(self, state: TMazeState) -> str:
-        """Write the maze: @ the walker, G the goal, H the wrong turn."""
+        """Return the maze as text: @ the walker, G the goal, H the wrong turn."""
         length = int(self.corridor_length)
         goal, wrong = ("G", "H") if state.goal_north else ("H", "G")
         corridor = "".join("@" if i == int(state.position) else "." for i in range(length + 1))

@@ -1,4 +1,4 @@
-"""Asterix-MinAtar: collect gold and avoid the enemies that cross the grid among it."""
+"""Asterix-MinAtar: collect gold and avoid the enemies that cross the grid."""
 
 from typing import ClassVar, NamedTuple
 
@@ -115,7 +115,7 @@ class Asterix(MinAtar):
 
 
 def _spawn(game: AsterixState, draws: Array, spawns: Array) -> AsterixState:
-    """Put a new entity into a free slot, drawn uniformly, if there is one."""
+    """Put a new entity into a random free slot, if there is one."""
     free = ~game.present & nibbles.ONES
     rank = jnp.floor(draws[2] * nibbles.total(free).astype(jnp.float32)).astype(jnp.uint32)
     slot = jnp.where(spawns, nibbles.select(free, rank), jnp.uint32(0))
@@ -131,7 +131,7 @@ def _spawn(game: AsterixState, draws: Array, spawns: Array) -> AsterixState:
 
 
 def _meet(game: AsterixState) -> tuple[AsterixState, Array, Array]:
-    """Return (game without the gold at the player's cell, whether there was some, whether an enemy is there)."""
+    """Return (game without the gold in the player's cell, whether there was any, whether an enemy is there)."""
     slot = jnp.uint32(1) << (4 * (game.player_y - 1)).astype(jnp.uint32)
     here = slot & game.present & nibbles.equal(game.x, game.player_x.astype(jnp.uint32))
     gold = here & game.gold
@@ -139,7 +139,7 @@ def _meet(game: AsterixState) -> tuple[AsterixState, Array, Array]:
 
 
 def _move(game: AsterixState, moves: Array) -> AsterixState:
-    """Move every entity one cell on, and those at the edge off the grid."""
+    """Move every entity by one cell, and remove those that leave the grid."""
     last = jnp.uint32(SIZE - 1)
     off = game.right & nibbles.equal(game.x, last) | ~game.right & nibbles.equal(game.x, jnp.uint32(0))
     present = game.present & ~off

@@ -28,7 +28,7 @@ class BreakoutState(NamedTuple):
 
 @pytree
 class Breakout(MinAtar):
-    """Reward 1 per brick; a cleared wall is built anew when the ball comes down; ends when the ball is lost.
+    """Reward 1 per brick; a cleared wall is rebuilt when the ball comes down; ends when the ball is lost.
 
     The ball moves one cell diagonally per step. Channels: paddle, ball, its trail, bricks. No bound on the return.
 

@@ -1,4 +1,4 @@
-"""What the five MinAtar games share: sticky actions, action sets, the time limit, and boards as bits."""
+"""The shared part of the five MinAtar games: sticky actions, action sets, the time limit, and boards as bits."""
 
 import functools
 import operator
@@ -26,7 +26,7 @@ Board = list[Array]  # ten rows, u32[] each, with bit x of row y for the cell (x
 
 
 class MinAtarState(NamedTuple):
-    """A game and what surrounds it."""
+    """A game with its previous action and its time."""
 
     game: PyTree  # the state of the game itself
     last_action: Array  # i32[], the action executed last, which a sticky step repeats
@@ -71,11 +71,11 @@ class MinAtar(Environment):
         raise NotImplementedError
 
     def reset(self, key: Key) -> tuple[MinAtarState, Array]:
-        """Start a game; no action has been executed yet."""
+        """Start a game without a previous action."""
         return self._begin(jax.random.uniform(key, (self.num_start_draws,), jnp.float32))
 
     def step(self, key: Key, state: MinAtarState, action: Array) -> tuple[MinAtarState, TimeStep]:
-        """Play one step, of the given or of the last action."""
+        """Play one step, with the given or the last action."""
         return self._advance(state, action, jax.random.uniform(key, (1 + self.num_draws,), jnp.float32))
 
     def _begin(self, draws: Array) -> tuple[MinAtarState, Array]:
@@ -93,7 +93,7 @@ class MinAtar(Environment):
         return state, TimeStep.transition(self.observe(state), reward, terminated=terminated, time_up=time_up)
 
     def render_text(self, state: MinAtarState) -> str:
-        """Write the board: the number of the first channel that is set in each cell, or a dot."""
+        """Return the board as text: the number of the first channel that is set in each cell, or a dot."""
         board = np.asarray(self.observe(jax.tree.map(jnp.asarray, state)))
         names = np.array([*LETTERS[: len(self.channels)], "."])
         return "\n".join("".join(row) for row in names[np.where(board.any(-1), board.argmax(-1), -1)])
@@ -131,7 +131,7 @@ def test_bit(word: Array, index: Array) -> Array:
 
 
 def cell(x: Array, y: Array | int, present: Array | bool = True) -> Board:
-    """Return a board with one cell set, or none where not `present` or off the grid."""
+    """Return a board with one cell set, or an empty one if not `present` or off the grid."""
     inside = (x >= 0) & (x < SIZE) & present
     mark = jnp.where(inside, bit(jnp.clip(x, 0, SIZE - 1)), jnp.uint32(0))
     return [jnp.where(y == row, mark, jnp.uint32(0)) for row in range(SIZE)]
@@ -174,7 +174,7 @@ def unpack(num_channels: int, words: Array) -> Array:
 
 
 def alone(function: Callable[[*Ts], R], *arguments: *Ts) -> R:
-    """Return `function(*arguments)`, which the CPU's compiler does not fuse with what is around it.
+    """Return `function(*arguments)`, which the CPU's compiler does not fuse with its surroundings.
 
     Fused, it would compute the arguments anew for each of the many values that depend on them.
     """

@@ -30,7 +30,7 @@ class FreewayState(NamedTuple):
 
 @pytree
 class Freeway(MinAtar):
-    """Reward 1 per crossing; a car puts the chicken back to the start; ends with step 2501.
+    """Reward 1 per crossing; a car sends the chicken back to the start; ends with step 2501.
 
     Each crossing draws new speeds and directions. Channels: chicken, car, and per speed the trail behind the cars.
 
@@ -100,7 +100,7 @@ class Freeway(MinAtar):
 
 
 def _draw_cars(draws: Array) -> tuple[Array, Array]:
-    """Return (right, speed): one draw decides both for a car."""
+    """Return (right, speed) of cars; one random number per car decides both."""
     choice = jnp.floor(draws * (2 * _SPEEDS)).astype(jnp.uint32)
     right = choice >= _SPEEDS
     speed = jnp.where(right, choice - jnp.uint32(_SPEEDS), choice) + jnp.uint32(1)
@@ -108,7 +108,7 @@ def _draw_cars(draws: Array) -> tuple[Array, Array]:
 
 
 def _drive(x: Array, right: Array, speed: Array, timer: Array) -> tuple[Array, Array]:
-    """Return (x, timer): cars whose timer is 0 move one cell, around the edge, and set it to their speed."""
+    """Return (x, timer): cars whose timer is 0 move one cell, wrapping around, and reset it to their speed."""
     moving = nibbles.is_zero(timer)
     moving_right, moving_left = moving & right, moving & ~right
     wraps_right = moving_right & nibbles.equal(x, jnp.uint32(SIZE - 1))

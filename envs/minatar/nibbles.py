@@ -1,4 +1,4 @@
-"""Eight numbers 0 .. 15 in one 32-bit word, and what can be done to all eight at once.
+"""Eight numbers 0 .. 15 in one 32-bit word, and operations on all eight at once.
 
 A set of slots is a word with 1 in the nibble of every member and 0 in the others.
 """
@@ -23,7 +23,7 @@ def equal(word: Array, value: Array) -> Array:
 
 
 def total(members: Array) -> Array:
-    """Return u32[]: how many members a set has."""
+    """Return the number of members of a set, u32[]."""
     # The top nibble of the product is the sum of all; a full set's 8 fits.
     return members * ONES >> jnp.uint32(28)
 

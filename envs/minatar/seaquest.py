@@ -1,4 +1,4 @@
-"""Seaquest-MinAtar: shoot fish and submarines, rescue divers, and surface before the oxygen is used up."""
+"""Seaquest-MinAtar: shoot fish and submarines, rescue divers, and surface before the oxygen runs out."""
 
 from typing import ClassVar, NamedTuple
 
@@ -51,7 +51,7 @@ class Swimmer(NamedTuple):
 
 
 class SeaquestState(NamedTuple):
-    """The player and all that swims. Boards are u32[8], rows 1 .. 8, bit x for column x.
+    """The player and everything that swims. Boards are u32[8], rows 1 .. 8, bit x for column x.
 
     All fish and submarines of a row swim the same way, and no two share row, column and move timer. So they are kept as
     boards by move timer, [6, 8], of words with three fields of ten cells: `enemies` holds who is there, who is a
@@ -151,7 +151,7 @@ class Seaquest(MinAtar):
         return game, shot + rammed + bonus, met | wounded | drowned
 
     def _breathe(self, game: SeaquestState) -> tuple[SeaquestState, Array, Array]:
-        """Use oxygen under water; at the surface refill it and let divers off. Returns (game, reward, ends)."""
+        """Use oxygen under water; refill it and unload divers at the surface. Return (game, reward, ends)."""
         under_water = game.y > 0
         arrives = ~under_water & ~game.surfaced
         surfaces = arrives & (game.divers_aboard != 0)
@@ -210,7 +210,7 @@ def _grid(rows: Array) -> Board:
 
 
 def _lane(x: Array, y: Array, present: Array | bool = True) -> Array:
-    """Return u32[8]: a board with one cell set, or none where not `present` or not in rows 1 .. 8."""
+    """Return u32[8]: a board with one cell set, or an empty one if not `present` or not in rows 1 .. 8."""
     inside = (x >= 0) & (x < SIZE) & present
     return jnp.where((jnp.arange(1, _LANES + 1) == y) & inside, bit(jnp.clip(x, 0, SIZE - 1)), jnp.uint32(0))
 
@@ -224,7 +224,7 @@ def _count(board: Array) -> Array:
 
 
 def _spread(board: Array) -> Array:
-    """Return the words in whose three fields the cells of `board` are set."""
+    """Return the words in which the cells of `board` are set in all three fields."""
     return board * _LOWEST
 
 
@@ -237,7 +237,7 @@ def _move_interval(game: SeaquestState) -> Array:
 
 
 def _spawn_enemy(game: SeaquestState, draws: Array) -> SeaquestState:
-    """When it is time, let a fish or a submarine in, unless those of its row swim the other way."""
+    """Let a fish or a submarine in when it is time, unless those of its row swim the other way."""
     spawns = game.spawn_timer == 0
     right, is_sub, y = draws[0] < 0.5, draws[1] < 1 / 3, _row_drawn(draws[2])
     spawn_interval = jnp.maximum(_SPAWN_INTERVAL - game.difficulty, 1)
@@ -265,7 +265,7 @@ def _choose(condition: Array, on_true: Swimmer, on_false: Swimmer) -> Swimmer:
 
 
 def _spawn_diver(game: SeaquestState, draws: Array) -> SeaquestState:
-    """When it is time, let a diver in."""
+    """Let a diver in when it is time."""
     spawns = game.diver_timer == 0
     right = draws[0] < 0.5
     diver = Swimmer(
@@ -294,7 +294,7 @@ def _act(game: SeaquestState, action: Array) -> SeaquestState:
 
 
 def _step_on(swimmer: Swimmer) -> Swimmer:
-    """Move a swimmer, if there is one, by one cell; off the grid it is gone."""
+    """Move a swimmer, if there is one, by one cell; it disappears when it leaves the grid."""
     x = jnp.where(swimmer.right, swimmer.x + 1, swimmer.x - 1)
     return swimmer._replace(x=jnp.where((swimmer.x >= 0) & (x < SIZE), x, -1))
 
@@ -357,14 +357,14 @@ def _swim_divers(game: SeaquestState) -> SeaquestState:
 
 
 def _swim(words: Array, right: Array) -> Array:
-    """Move every cell of three fields by one; what leaves its field is gone."""
+    """Move every cell of three fields by one; cells that leave their field disappear."""
     return jnp.where(
         right, words << jnp.uint32(1) & _FIELDS & ~_LOWEST, words >> jnp.uint32(1) & ~(_LOWEST << np.uint32(SIZE - 1))
     )
 
 
 def _swim_enemies(game: SeaquestState) -> tuple[SeaquestState, Array, Array]:
-    """Move the enemies whose time has come and let submarines shoot.
+    """Move the enemies whose timers are due, and let submarines shoot.
 
     Returns:
       (game, how many swam into a bullet, whether one met the player).
@@ -393,7 +393,7 @@ def _swim_enemies(game: SeaquestState) -> tuple[SeaquestState, Array, Array]:
 
 
 def _shooters(enemies: Array, phases: Array, clock: Array) -> Array:
-    """Return u32[8]: the board of the submarines that shoot at `clock`."""
+    """Return the board of the submarines that shoot at `clock`, u32[8]."""
     clock = clock.astype(jnp.uint32)
     shooting = enemies & enemies >> jnp.uint32(SIZE)
     for digit in range(4):
@@ -404,7 +404,7 @@ def _shooters(enemies: Array, phases: Array, clock: Array) -> Array:
 
 
 def _fly_enemy_bullets(game: SeaquestState) -> tuple[SeaquestState, Array]:
-    """Move the submarines' bullets. Returns (game, whether one met the player)."""
+    """Move the submarines' bullets. Return (game, whether one hit the player)."""
     player = _lane(game.x, game.y)
     before = game.bullets_left | game.bullets_right
     left = game.bullets_left >> jnp.uint32(1)

@@ -1,4 +1,4 @@
-"""SpaceInvaders-MinAtar: shoot the aliens before they come down."""
+"""SpaceInvaders-MinAtar: shoot the aliens before they land."""
 
 from typing import ClassVar, NamedTuple
 
@@ -167,7 +167,7 @@ def _alien_at(game: SpaceInvadersState, x: Array, y: Array | int) -> Array:
 
 
 def _advance_aliens(game: SpaceInvadersState) -> tuple[SpaceInvadersState, Array]:
-    """Move the aliens when it is time: sideways, or down and back at an edge. Returns (game, whether one landed)."""
+    """Move the aliens when it is time: sideways, or down and back at an edge. Return (game, whether one landed)."""
     moves = game.move_timer == 0
     interval = jnp.minimum(jax.lax.population_count(game.aliens).astype(jnp.int32), _MOVE_INTERVAL - game.difficulty)
     edge = jnp.where(game.direction < 0, 0, SIZE - 1) - game.block_x
@@ -185,7 +185,7 @@ def _advance_aliens(game: SpaceInvadersState) -> tuple[SpaceInvadersState, Array
 
 
 def _shoot_back(game: SpaceInvadersState) -> SpaceInvadersState:
-    """When it is time, the lowest alien of the column nearest to the cannon shoots; of two columns the left one."""
+    """Let the lowest alien of the column nearest to the cannon shoot when it is time; on a tie, the left column."""
     shoots = game.alien_shot_timer == 0
     nearest = jnp.int32(2**10)
     for column in range(_COLUMNS):
@@ -207,7 +207,7 @@ def _shoot_back(game: SpaceInvadersState) -> SpaceInvadersState:
 
 
 def _hit(game: SpaceInvadersState) -> tuple[SpaceInvadersState, Array]:
-    """Remove the cannon's bullets that met an alien, and the aliens; return (game, how many)."""
+    """Remove the cannon's bullets that hit an alien, and the aliens; return (game, how many)."""
     struck = _alien_bit(game, game.bullet_x, jnp.maximum(game.bullet_y, 0))
     struck = jnp.where(game.bullet_y >= 0, struck, 0)
     also_struck = _alien_bit(game, game.older_bullet_x, jnp.maximum(game.older_bullet_y, 0))

@@ -23,7 +23,7 @@ class ParticleState(NamedTuple):
 
 
 def begin(key: Key, num_agents: int, num_landmarks: int, reach: float = 1.0) -> ParticleState:
-    """Return agents at rest, uniformly in [-1, 1]^2, and landmarks uniformly in [-reach, reach]^2."""
+    """Return agents at rest, uniform in [-1, 1]^2, and landmarks uniform in [-reach, reach]^2."""
     key_agent, key_landmark = jax.random.split(key)
     position = jax.random.uniform(key_agent, (num_agents, 2), jnp.float32, -1.0, 1.0)
     landmark = jax.random.uniform(key_landmark, (num_landmarks, 2), jnp.float32, -reach, reach)
@@ -58,7 +58,7 @@ def move(
 
 
 def _contact(x: Array, y: Array, r: Array, s: Array, same: bool) -> Array:
-    """Return f32[n, m, 2], the force on each x from each y."""
+    """Return the force on each x from each y, f32[n, m, 2]."""
     apart = x[:, None] - y[None]
     distance = jnp.sqrt(jnp.sum(apart**2, axis=-1) + 1e-12)
     depth = CONTACT_MARGIN * jax.nn.softplus((r[:, None] + s[None] - distance) / CONTACT_MARGIN)
@@ -72,13 +72,13 @@ def distances(x: Array, y: Array) -> Array:
 
 
 def others(n: int) -> np.ndarray:
-    """Return i32[n, n - 1]: for every agent the numbers of the others."""
+    """Return for every agent the numbers of the others, i32[n, n - 1]."""
     column = np.arange(n - 1)[None]
     return (column + (column >= np.arange(n)[:, None])).astype(np.int32)
 
 
 def picture(state: ParticleState, agents: list[tuple[float, Color]], landmark: tuple[float, Color]) -> np.ndarray:
-    """Draw landmarks and agents, given radius and color of each: u8[H, W, 3]."""
+    """Draw landmarks and agents with the given radii and colors: u8[H, W, 3]."""
     canvas = Canvas((-1.5, 1.5), (-1.5, 1.5), width=320)
     canvas.rectangle((-1, -1), (1, 1), PAPER)
     for place in np.asarray(state.landmark):

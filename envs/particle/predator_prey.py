@@ -14,7 +14,7 @@ OBSTACLE = 0.2  # radius
 
 @pytree
 class PredatorPrey(Environment):
-    """Every touch pays all predators `touch_reward` and costs that prey as much; prey pays for leaving [-1, 1]^2.
+    """Every touch pays all predators `touch_reward` and costs that prey the same; prey pays for leaving [-1, 1]^2.
 
     Leaving costs, along each axis, 0 up to 0.9, 10 (|x| - 0.9) up to 1, then min(exp(2 |x| - 2), 10). Predators reach
     speed 1.0, prey 1.3. Observation of each agent, f32[2 + 2 + 2 M + 2 (N - 1) + 2 P]: its velocity and position, M
@@ -32,12 +32,12 @@ class PredatorPrey(Environment):
     time_limit: int = number(default=25, doc="steps after which an episode is truncated", at_least=1)
 
     def reset(self, key: Key) -> tuple[ParticleState, dict[str, Array]]:
-        """Put everyone anywhere, obstacles not at the border."""
+        """Place everyone at random, and obstacles away from the border."""
         state = physics.begin(key, self._num_agents, self.num_obstacles, reach=0.9)
         return state, self.observe(state)
 
     def step(self, key: Key, state: ParticleState, action: dict[str, Array]) -> tuple[ParticleState, TimeStep]:
-        """Move, then pay."""
+        """Move, then compute rewards."""
         radius, push, speed = (jnp.asarray(x) for x in self._bodies)
         taken = jnp.concatenate([action["predators"], action["prey"]])
         state = physics.move(state, taken, push=push, radius=radius, max_speed=speed, landmark_radius=OBSTACLE)
@@ -51,7 +51,7 @@ class PredatorPrey(Environment):
         return state, TimeStep.transition(self.observe(state), reward, time_up=state.time >= self.time_limit, info=info)
 
     def observe(self, state: ParticleState) -> dict[str, Array]:
-        """Return what predators and prey see, and the global state."""
+        """Return the observations of predators and prey, and the global state."""
         n, place = self._num_agents, state.position
         marks = (state.landmark[None] - place[:, None]).reshape(n, -1)
         rest = (place[physics.others(n)] - place[:, None]).reshape(n, -1)
@@ -67,7 +67,7 @@ class PredatorPrey(Environment):
 
     @property
     def _bodies(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Return radius, push and highest speed, f32[n] each."""
+        """Return radius, push and maximum speed, f32[n] each."""
         one = lambda a, b: np.repeat(np.array([a, b], np.float32), [self.num_predators, self.num_prey])
         return one(0.075, 0.05), one(3.0, 4.0), one(1.0, 1.3)
 
@@ -79,7 +79,7 @@ class PredatorPrey(Environment):
 
     @property
     def observation_space(self) -> Dict:
-        """f32[..] for each agent: see the class."""
+        """f32[..] for each agent; see the class."""
         size = 4 + 2 * self.num_obstacles + 2 * (self._num_agents - 1) + 2 * self.num_prey
         wide = lambda size: Box(low=-jnp.inf, high=jnp.inf, shape=(size,))
         groups = {"predators": self.num_predators, "prey": self.num_prey}
@@ -94,5 +94,5 @@ class PredatorPrey(Environment):
 
 
 def _leaving(x: Array) -> Array:
-    """Return what a coordinate |x| costs."""
+    """Return the cost of a coordinate |x|."""
     return jnp.where(x < 0.9, 0.0, jnp.where(x < 1.0, 10.0 * (x - 0.9), jnp.minimum(jnp.exp(2.0 * x - 2.0), 10.0)))

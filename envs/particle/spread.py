@@ -1,4 +1,4 @@
-"""Spread: as many agents as landmarks; together they should cover all, without collisions."""
+"""Spread: as many agents as landmarks; together they should cover all landmarks without collisions."""
 
 import jax.numpy as jnp
 import numpy as np
@@ -14,11 +14,12 @@ RADIUS, PUSH = 0.15, 5.0
 
 @pytree
 class Spread(Environment):
-    """All get -sum over landmarks of the distance to the nearest agent, weighed by 1 - own_share; own_share x -1 each
-    for everyone that one touches.
+    """All get (1 - own_share) times minus the sum over landmarks of the distance to the nearest agent.
+
+    Each agent also gets -own_share for every other agent that it touches.
 
     Observation f32[4 + 2N + 2 (N - 1)] of each agent: its velocity and position, the landmarks and the other agents
-    relative to it. The global state is all of these side by side. Best possible return: below 0.
+    relative to it. The global state is the concatenation of all observations. Best possible return: below 0.
 
     Source: Lowe et al. (2017), arXiv:1706.02275, simple_spread, without its unused communication.
     """
@@ -28,12 +29,12 @@ class Spread(Environment):
     time_limit: int = number(default=25, doc="steps after which an episode is truncated", at_least=1)
 
     def reset(self, key: Key) -> tuple[ParticleState, dict[str, Array]]:
-        """Put agents and landmarks anywhere."""
+        """Place agents and landmarks at random."""
         state = physics.begin(key, self.num_agents, self.num_agents)
         return state, self.observe(state)
 
     def step(self, key: Key, state: ParticleState, action: dict[str, Array]) -> tuple[ParticleState, TimeStep]:
-        """Move, then pay."""
+        """Move, then compute rewards."""
         each = jnp.ones(self.num_agents)
         bodies = {"push": PUSH * each, "radius": RADIUS * each, "max_speed": jnp.inf * each}
         state = physics.move(state, action["agents"], **bodies, landmark_radius=None)
@@ -45,7 +46,7 @@ class Spread(Environment):
         return state, TimeStep.transition(self.observe(state), reward, time_up=state.time >= self.time_limit, info=info)
 
     def observe(self, state: ParticleState) -> dict[str, Array]:
-        """Return what the agents see, and the global state."""
+        """Return the agents' observations, and the global state."""
         n, place = self.num_agents, state.position
         marks = (state.landmark[None] - place[:, None]).reshape(n, -1)
         rest = (place[physics.others(n)] - place[:, None]).reshape(n, -1)

@@ -35,7 +35,7 @@ class TagState(NamedTuple):
 
 @pytree
 class TagContinuous(Environment):
-    r"""Taggers are paid for every runner they touch; a runner pays, and leaves the game if `runner_exits`.
+    r"""Taggers are rewarded for every runner they touch; the runner pays, and leaves the game if `runner_exits`.
 
     Of an agent in the game, with a the change of acceleration and d the turn that its action stands for:
 
@@ -88,7 +88,7 @@ class TagContinuous(Environment):
     start: str = static(default="drawn", doc="drawn at each reset, or always the same", choices=("drawn", "fixed"))
 
     def reset(self, key: Key) -> tuple[TagState, dict]:
-        """Put everyone at rest somewhere in the square, looking along an axis."""
+        """Place everyone at rest at random in the square, facing along an axis."""
         key = jax.random.key(0) if self.start == "fixed" else key
         key_place, key_direction = jax.random.split(key)
         n = self.num_taggers + self.num_runners
@@ -183,7 +183,7 @@ class TagContinuous(Environment):
         return {"taggers": seen[taggers], "runners": seen[runners], "active": active}
 
     def _features(self, state: TagState) -> Array:
-        """Return the observation of every agent, f32[N, 7 K + 1] or as the space says."""
+        """Return the observation of every agent, f32[N, 7 K + 1] or as the space defines it."""
         time = state.time.astype(jnp.float32) / self.time_limit
         scale, speed = math.sqrt(2.0) * self.side, self.max_speed + 1e-10
         known = jnp.stack(
@@ -219,17 +219,17 @@ class TagContinuous(Environment):
 
     @property
     def _others(self) -> Array:
-        """Return i32[N, N - 1], for every agent the numbers of all others in order."""
+        """Return for every agent the numbers of all others in order, i32[N, N - 1]."""
         n = self.num_taggers + self.num_runners
         column = np.arange(n - 1)[None, :]
         return jnp.asarray((column + (column >= np.arange(n)[:, None])).astype(np.int32))
 
     def render(self, state: TagState) -> np.ndarray:
-        """Draw the square: orange taggers, blue runners, grey where a runner was tagged; u8[H, W, 3]."""
+        """Draw the square: orange taggers, blue runners, gray at tags; u8[H, W, 3]."""
         return self.render_episode([state])[0]
 
     def render_episode(self, states: list[TagState]) -> list[np.ndarray]:
-        """Draw every state with the trails of the agents and a line from the tagger to whom it tags."""
+        """Draw every state with the agents' trails and a line from each tagger to the runner that it tags."""
         return [self._draw(states[max(0, t - TRAIL) : t + 1]) for t in range(len(states))]
 
     def _draw(self, past: list[TagState]) -> np.ndarray:
@@ -273,13 +273,13 @@ class TagContinuous(Environment):
 
 
 def _level(index: Array, most: Array | float, levels: int) -> Array:
-    """Return f32[n]: 0 for index 0, else the index-th of `levels` numbers from -most to most."""
+    """Return f32[n]: 0 for index 0, otherwise the index-th of `levels` numbers from -most to most."""
     share = (index.astype(jnp.float32) - 1.0) * (2.0 / (levels - 1)) - 1.0
     return jnp.where(index == 0, 0.0, most * jnp.clip(share, -1.0, 1.0))
 
 
 def _who_tagged_whom(env: TagContinuous, now: TagState) -> list[tuple[int, int]]:
-    """Return the pairs (runner, tagger) of the tags of the step that led here."""
+    """Return the pairs (runner, tagger) of the tags in the last step."""
     x, y = np.asarray(now.x), np.asarray(now.y)
     pairs = []
     for i in np.flatnonzero(np.asarray(now.present)[env.num_taggers :]) + env.num_taggers:

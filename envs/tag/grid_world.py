@@ -12,7 +12,7 @@ from purerl.types import Array, Environment, Key, TimeStep, number, pytree, stat
 
 
 class TagGridState(NamedTuple):
-    """Where everyone is: the taggers 0 .. n-1, then the runner."""
+    """The positions of the taggers 0 .. n-1, then the runner."""
 
     x: Array  # i32[n + 1], cells 0 .. size
     y: Array  # i32[n + 1]
@@ -52,7 +52,7 @@ class TagGridWorld(Environment):
     time_limit: int = number(default=100, doc="steps after which an episode is truncated", at_least=1)
 
     def reset(self, key: Key) -> tuple[TagGridState, dict[str, Array]]:
-        """Put the runner at (0, 0) and the taggers in the middle, or uniformly into the cells 1 .. size-1."""
+        """Put the runner at (0, 0) and the taggers in the middle, or uniformly in the cells 1 .. size-1."""
         shape, low = (2, self.num_taggers), jnp.int32(1)
         middle = jnp.broadcast_to(jnp.asarray(self.size, jnp.int32) // 2, shape)
         taggers = middle if self.start == "fixed" else jax.random.randint(key, shape, low, self.size, jnp.int32)
@@ -62,7 +62,7 @@ class TagGridWorld(Environment):
         return state, self.observe(state)
 
     def step(self, key: Key, state: TagGridState, action: dict[str, Array]) -> tuple[TagGridState, TimeStep]:
-        """Move everyone, then see whether the runner is tagged."""
+        """Move everyone, then check whether the runner is tagged."""
         size = jnp.asarray(self.size, jnp.int32)
         taken = jnp.concatenate([action["taggers"], action["runners"]])
         wished_x = state.x + (taken == 1).astype(jnp.int32) - (taken == 2).astype(jnp.int32)
@@ -80,7 +80,7 @@ class TagGridWorld(Environment):
         return state, TimeStep.transition(self.observe(state), reward, terminated=tagged, time_up=time_up, info=info)
 
     def observe(self, state: TagGridState) -> dict[str, Array]:
-        """Return what each group's agents see."""
+        """Return the observations of each group's agents."""
         seen = self._features(state)
         return {"taggers": seen[:-1], "runners": seen[-1:]}
 
@@ -100,7 +100,7 @@ class TagGridWorld(Environment):
         return jnp.stack([x, y, target_x, target_y, kind, times], axis=1)
 
     def render_text(self, state: TagGridState) -> str:
-        """Write the grid: o the taggers, @ the runner, H a tagger on the runner."""
+        """Return the grid as text: o the taggers, @ the runner, H a tagger on the runner."""
         rows = np.full((int(self.size) + 1, int(self.size) + 1), ".")
         for x, y in zip(np.asarray(state.x)[:-1], np.asarray(state.y)[:-1], strict=True):
             rows[-1 - y, x] = "o"

@@ -1,1 +1,1 @@
-"""What there is by name, one row each: environments, algorithms and objectives. Nothing is imported for a row."""
+"""The registry tables, one row per name: environments, algorithms and objectives. A row imports nothing."""

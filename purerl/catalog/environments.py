@@ -1,4 +1,4 @@
-"""The native environments, the suites whose environments come by an adapter, and names that people know."""
+"""The native environments, the suites that an adapter provides, and the names that users know from elsewhere."""
 
 from typing import NamedTuple
 
@@ -41,7 +41,7 @@ ENVIRONMENTS: dict[str, str] = {  # id -> "module:Class"
 
 
 class Suite(NamedTuple):
-    """A collection of environments made elsewhere, reached as `suite/NAME`."""
+    """A collection of third-party environments, reached as `suite/NAME`."""
 
     module: str  # with make(name, **parameters) -> Environment and names() -> list of names
     package: str  # what must be importable

@@ -1,4 +1,4 @@
-"""The extensions, the outermost first: what wraps the loop in this order."""
+"""The extensions, in the order in which they wrap the loop: the outermost first."""
 
 EXTENSIONS: dict[str, str] = {  # "module:object", a `purerl.loop.extension.Extension`
     "levels": "purerl.extensions.levels.extension:EXTENSION",

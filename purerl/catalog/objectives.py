@@ -4,7 +4,7 @@ from typing import NamedTuple
 
 
 class ObjectiveEntry(NamedTuple):
-    """What `purerl evolve` starts from."""
+    """A starting point of `purerl evolve`."""
 
     start: str  # "module:function", (key) -> candidate
     algorithm: str  # that it is a part of

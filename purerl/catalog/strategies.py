@@ -1,4 +1,4 @@
-"""The evolution strategies that `purerl evolve --strategy` takes by name."""
+"""The evolution strategies that `purerl evolve --strategy` accepts by name."""
 
 OWN = ("openes", "snes")
 

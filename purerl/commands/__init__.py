@@ -1,1 +1,1 @@
-"""The commands of the command line, one per file, each as `command`; imported when it is asked for."""
+"""The commands of the command line, one file each with a `command`. A command is imported when it is used."""

@@ -23,7 +23,7 @@ TEXTS = ("--callback", "--config", "--out", "--resume", "--start", "--trust", "-
 
 
 def split_parameters(args: list[str]) -> tuple[dict[str, str], list[str]]:
-    """Take `--env.NAME VALUE` and `--env.NAME=VALUE` out of the arguments."""
+    """Split the arguments into ({NAME: VALUE} of every --env.NAME VALUE, the other arguments)."""
     parameters, rest = {}, []
     remaining = iter(args)
     for arg in remaining:
@@ -40,7 +40,7 @@ def split_parameters(args: list[str]) -> tuple[dict[str, str], list[str]]:
 
 
 def find_algorithm(args: list[str]) -> str | None:
-    """Return the algorithm that the arguments name, before they are parsed: its fields are options."""
+    """Return the algorithm that the arguments name, before they are parsed: the fields of its config are options."""
     if args and not args[0].startswith("-"):
         if args[0] not in ALGORITHMS and not _is_path(args[0]):
             raise _unknown_algorithm(*args[:2])
@@ -68,7 +68,7 @@ def find_algorithm(args: list[str]) -> str | None:
 
 
 def find_extensions(args: list[str]) -> tuple["Extension", ...]:
-    """Return the extensions that a run may use, those included that --extension or a file of settings names."""
+    """Return the extensions that a run may use, including those that --extension or a settings file names."""
     from purerl import trust
     from purerl.settings import extensions, toml
 
@@ -92,7 +92,7 @@ def _check_names(params: Iterable[click.Parameter]) -> None:
 
 
 def _is_path(text: str) -> bool:
-    """Return whether a text is a module:name."""
+    """Return whether a text has the form module:name."""
     module, colon, name = text.partition(":")
     return bool(colon) and all(part.isidentifier() for part in (*module.split("."), *name.split(".")))
 
@@ -104,14 +104,14 @@ def _values(args: list[str], flag: str) -> list[str]:
 
 
 def _unknown_algorithm(name: str, other: str = "") -> InputError:
-    """Return the error for a first argument that is not an algorithm; the second may be meant as one."""
+    """Return the error for a first argument that is not an algorithm; the second argument may be the algorithm."""
     if other in ALGORITHMS:
         return InputError(f"unknown algorithm '{name}': the algorithm comes first: {other} {name}")
     return unknown("algorithm", name, ALGORITHMS)
 
 
 def config_options(algorithm: str | None) -> list[click.Option]:
-    """Return a flag per field of the algorithm's config; without an algorithm the one that a resumed run may take."""
+    """Return one flag per field of the algorithm's config; without an algorithm, the flag for resumed runs."""
     if algorithm is None:
         return [click.Option(["--total-timesteps", "total_timesteps"], hidden=True)]
     from purerl import registry
@@ -125,7 +125,7 @@ def extension_options(extensions: Iterable["Extension"]) -> dict[str, list[click
 
 
 class EnvironmentCommand(click.Command):
-    """A command that takes parameters of the environment, which `options.typed` returns."""
+    """A command that accepts parameters of the environment; `options.typed` returns them."""
 
     parameter_help = "A parameter of the environment: --env.gravity 12."
 
@@ -146,7 +146,7 @@ class EnvironmentCommand(click.Command):
 
 
 class AlgorithmCommand(EnvironmentCommand):
-    """A command with flags for the fields of the algorithm's config, too."""
+    """A command that also has flags for the fields of the algorithm's config."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """Find the algorithm, then parse as usual."""
@@ -161,11 +161,11 @@ class AlgorithmCommand(EnvironmentCommand):
         return find_algorithm(args)
 
     def alternatives(self) -> str:
-        """Return the last paragraph of the help page where no algorithm is named."""
+        """Return the last paragraph of the help page if no algorithm is named."""
         return f"purerl {self.name} ALGORITHM --help lists its settings: {', '.join(sorted(ALGORITHMS))}."
 
     def get_params(self, ctx: click.Context) -> list[click.Parameter]:
-        """Return the command's parameters, and the algorithm's flags where it is known."""
+        """Return the command's parameters and, if the algorithm is known, its flags."""
         params = super().get_params(ctx)
         help_option, others = params[-1], params[:-1]
         of_extensions = extension_options(ctx.meta.get("extensions", ())).values()
@@ -174,7 +174,7 @@ class AlgorithmCommand(EnvironmentCommand):
         return [*others, *own, help_option]
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """Write the options in sections: the command's, the environment's, the algorithm's and each extension's."""
+        """Write the options in sections: command, environment, algorithm, and each extension."""
         algorithm = ctx.meta.get("algorithm")
         sections = {f"Settings of {algorithm}": config_options(algorithm)} if algorithm else {}
         for name, flags in extension_options(ctx.meta.get("extensions", ())).items():

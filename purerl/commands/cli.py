@@ -48,7 +48,7 @@ HOST_THREADS = (
 
 
 def main(args: list[str] | None = None, command: click.Command | None = None, name: str = "purerl") -> None:
-    """Run the command line and exit with its code: 2 and one line on stderr where the input is bad.
+    """Run the command line and exit with its code; bad input prints one line on stderr and exits with code 2.
 
     Args:
       args: the words; None: those of the process, which is then this command's own.
@@ -97,7 +97,7 @@ def main(args: list[str] | None = None, command: click.Command | None = None, na
 
 
 def _prepare_output() -> None:
-    """Escape letters that the terminal does not have, and silence tracebacks that this command reports in one line."""
+    """Escape characters that the terminal lacks, and silence tracebacks that this command reports in one line."""
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")  # a terminal may not have every letter
@@ -107,7 +107,7 @@ def _prepare_output() -> None:
 
 
 def _is_closed(output: TextIO) -> bool:
-    """Return whether whoever read the output of this process has closed it."""
+    """Return whether the reader of this process's output has closed it."""
     try:
         poll = select.poll()
         poll.register(output.fileno(), 0)
@@ -117,7 +117,7 @@ def _is_closed(output: TextIO) -> bool:
 
 
 def _without_traceback(record: logging.LogRecord) -> bool:
-    """Put the error of a log record at the end of its line, in place of a traceback; keep the record."""
+    """Move the error of a log record to the end of its line, without the traceback; keep the record."""
     if record.exc_info and record.exc_info[1] is not None:
         record.msg, record.args = f"{record.getMessage()}: {record.exc_info[1]}", ()
         record.exc_info = None
@@ -125,7 +125,7 @@ def _without_traceback(record: logging.LogRecord) -> bool:
 
 
 def _come_again(told: "sys.UnraisableHookArgs") -> None:
-    """Send an interrupt that arrived where Python cannot raise one, as in the garbage collector, once more."""
+    """Send an interrupt again that arrived where Python cannot raise it, such as in the garbage collector."""
     if told.exc_type is KeyboardInterrupt:
         threading.Timer(0.01, os.kill, (os.getpid(), signal.SIGINT)).start()
     else:
@@ -133,23 +133,23 @@ def _come_again(told: "sys.UnraisableHookArgs") -> None:
 
 
 def _show_error(kind: type[BaseException], error: BaseException, trace: Any) -> None:
-    """Print a traceback in which nothing steers the terminal, as of a file's text."""
+    """Print a traceback without control characters, which the text of a file may contain."""
     click.echo(printable("".join(traceback.format_exception(kind, error, trace))), err=True, nl=False)
 
 
 def _show_warning(message: Any, category: type[Warning], filename: str, lineno: int, *_: object) -> None:
-    """Print a warning, likewise."""
+    """Print a warning without control characters."""
     click.echo(printable(warnings.formatwarning(message, category, filename, lineno)), err=True, nl=False)
 
 
 def _loading(words: Sequence[str]) -> str:
-    """Return the line that a command shows where its imports take long."""
+    """Return the line that a command shows while its imports take long."""
     suite = next((suite for word in words for suite in SUITES if word.startswith(f"{suite}/")), None)
     return f"purerl: loading JAX{f' and {suite}' if suite else ''} ..."
 
 
 def _told(error: click.ClickException, words: Sequence[str]) -> str:
-    """Return what click found wrong, with the option that was probably meant, or the values that it takes."""
+    """Return click's message, with the nearest option or the allowed values."""
     message, context = error.format_message(), getattr(error, "ctx", None)
     options = {} if context is None else {name: p for p in context.command.get_params(context) for name in p.opts}
     if isinstance(error, click.NoSuchOption):
@@ -175,7 +175,7 @@ def _told(error: click.ClickException, words: Sequence[str]) -> str:
 
 
 def _parameters(word: str) -> list[str]:
-    """Return the names of the parameters of an environment of ours; [] where the word names none."""
+    """Return the names of a native environment's parameters; [] for any other word."""
     if word not in ENVIRONMENTS:
         return []
     from purerl import registry
@@ -184,7 +184,7 @@ def _parameters(word: str) -> list[str]:
 
 
 def _signal_of(error: BaseException) -> int:
-    """Return the signal that interrupted a command; click raises `Abort` from what carries it."""
+    """Return the signal that interrupted a command, from the exception or its cause: click raises `Abort` instead."""
     given = [arg for found in (error, error.__cause__) if found is not None for arg in found.args]
     return next((arg for arg in given if isinstance(arg, int)), signal.SIGINT)
 
@@ -202,7 +202,7 @@ SILENCE = 0.5  # seconds, after which a command that still imports says so
 
 
 class Commands(click.Group):
-    """The commands by name, each imported when it is asked for."""
+    """The commands by name, each imported when it is used."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         """Return their names."""

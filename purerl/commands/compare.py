@@ -1,4 +1,4 @@
-"""`purerl compare`: ranks runs, with differences and their certainty."""
+"""`purerl compare`: ranks runs, with differences and confidence intervals."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -21,7 +21,7 @@ NAME_WIDTH = 31  # letters of a run's name that stay on one line, next to the fi
 @click.argument("run_dirs", type=PATH, nargs=-1, required=True, metavar="RUN_DIR RUN_DIR...")
 @click.option("--out", type=PATH, default=Path("compare.png"), metavar="FILE", help="The picture; default compare.png.")
 def command(run_dirs: tuple[Path, ...], out: Path) -> None:
-    """Compare the final returns of finished runs, over their seeds; one that failed counts as the worst.
+    """Compare the final returns of finished runs over their seeds; a failed seed counts as the worst return.
 
     Runs of several tasks, one of each algorithm for each task, are compared by normalized returns.
 

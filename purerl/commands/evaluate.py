@@ -71,7 +71,7 @@ def command(
     trust: tuple[str, ...],
     **flags: object,
 ) -> None:
-    """Play episodes with the agents of a run, without exploration; also where they were not trained.
+    """Evaluate the agents of a run without exploration, optionally in another environment than in training.
 
     RUN_DIR may also be the file of an agent, or zoo/NAME: see purerl list agents.
 
@@ -116,7 +116,7 @@ def _check_words(
     films: tuple[Path | None, Path | None],
     html: Path | None,
 ) -> None:
-    """Refuse options that do not go together."""
+    """Reject options that cannot be combined."""
     if grid is not None and films == (None, None):
         raise InputError("--grid only works with a recording: add --video FILE or --gif FILE")
     if picture is not None and levels is None:
@@ -164,7 +164,7 @@ def _evaluate(
 def _evaluate_levels(
     run: "TrainedRun", plan: "Plan", names: str, episodes: int, seed: int | None, picture: Path | None
 ) -> None:
-    """Play the levels of these names, and show the results."""
+    """Play the named levels, and show the results."""
     from purerl.extensions.levels import held_out
     from purerl.reporting import video as videos
 

@@ -1,4 +1,4 @@
-"""`purerl evolve`: evolve an objective by whole trainings or by meta-gradients, or resume what was stopped."""
+"""`purerl evolve`: evolve an objective by complete training runs or by meta-gradients, or resume an evolution."""
 
 from pathlib import Path
 
@@ -28,11 +28,11 @@ class EvolveCommand(AlgorithmCommand):
     parameter_help = "A parameter; LOW:HIGH is drawn for each training."
 
     def find_algorithm(self, args: list[str]) -> str | None:
-        """Return the algorithm that the objective is a part of."""
+        """Return the algorithm that uses the objective."""
         return find_objective(args[0]).algorithm if args and not args[0].startswith("-") else None
 
     def alternatives(self) -> str:
-        """Return the last paragraph of the help page where no objective is named."""
+        """Return the last paragraph of the help page if no objective is named."""
         names = ", ".join(OBJECTIVES)
         return (
             f"OBJECTIVE is one of {names}; or module:function, (key) -> objective of PPO. "
@@ -59,7 +59,7 @@ def command(
     plain: bool,
     **flags: object,
 ) -> int:
-    """Evolve OBJECTIVE. A candidate's fitness is the return of whole trainings that use it.
+    """Evolve OBJECTIVE. A candidate's fitness is the return of complete training runs that use it.
 
     With --method meta-gradient there is one candidate: its gradient goes back through K updates of agents of all ages.
 

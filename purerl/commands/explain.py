@@ -1,4 +1,4 @@
-"""`purerl explain`: the cost of a run, estimated before it runs."""
+"""`purerl explain`: estimates the cost of a run before it starts."""
 
 from pathlib import Path
 
@@ -23,7 +23,7 @@ def command(
     trust: tuple[str, ...],
     **flags: object,
 ) -> None:
-    """Try a run for a moment: its cost per step, its memory, its speed, and the speed with other settings.
+    """Try a run briefly: its cost per step, its memory, its speed, and the speed with other settings.
 
     \b
     purerl explain ppo CartPole-v1

@@ -1,4 +1,4 @@
-"""`purerl export`: a trained policy as a file that needs no purerl."""
+"""`purerl export`: writes a trained policy to a file that does not need purerl."""
 
 from pathlib import Path
 
@@ -17,7 +17,7 @@ from purerl.commands.options import CHECKPOINT, PATH, TRUST, say, take_modules
 @click.option("--seed", type=int, metavar="S", help="Whose agent; default the first seed that did not fail.")
 @TRUST
 def command(run_dir: Path, file: Path, checkpoint: str, seed: int | None, trust: tuple[str, ...]) -> None:
-    """Write the policy of a run into FILE, which acts greedily without purerl.
+    """Write the policy of a run to FILE, which acts greedily without purerl.
 
     \b
     purerl export runs/ppo-CartPole-v1-1 policy.stablehlo    # for JAX

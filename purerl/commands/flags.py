@@ -1,4 +1,4 @@
-"""Flags made of the fields of dataclasses: name, default, help and form."""
+"""Flags generated from the fields of dataclasses: name, default, help and type."""
 
 import dataclasses
 from collections.abc import Callable, Iterable
@@ -12,11 +12,11 @@ from purerl.settings.values import from_text, to_text
 
 
 class Literal(str):
-    """A flag's value that is text, also where it looks like a number."""
+    """A flag's value that stays text even if it looks like a number."""
 
 
 def options_of(cls: Any, only: Iterable[str] = ()) -> list[click.Option]:
-    """Return a flag per field of a dataclass, with its name, default and help; values are parsed later."""
+    """Return one flag per field of a dataclass, with its name, default and help; values are parsed later."""
     types = hints(cls)
     fields = [field for field in dataclasses.fields(cls) if not only or field.name in only]
     return [_flag(field, types[field.name]) for field in fields]
@@ -52,7 +52,7 @@ def flags_of(*classes: object, only: Iterable[str] = ()) -> Callable[[click.Comm
 def _parse_tables(
     ctx: click.Context, param: click.Parameter, assignments: tuple[str, ...]
 ) -> dict[str, dict[str, Any]] | None:
-    """Return the values of a flag such as --set GROUP.NAME=VALUE by group and name; None without the flag."""
+    """Return the values of a flag such as --set GROUP.NAME=VALUE, by group and name; None without the flag."""
     found: dict[str, dict[str, Any]] = {}
     flag, words = param.opts[0], getattr(param, "words", ())
     for text in assignments:
@@ -67,7 +67,7 @@ def _parse_tables(
 
 
 class TablesOption(click.Option):
-    """A flag of settings in tables, which may be repeated."""
+    """A repeatable flag that sets values in tables."""
 
     def __init__(self, field: dataclasses.Field):
         """Make the flag of a field that `fields.tables` declared."""

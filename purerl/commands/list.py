@@ -20,7 +20,7 @@ def command() -> None:
 @command.command(short_help="List the environments and the suites.")
 @click.option("--suite", metavar="SUITE", help="List this suite's environments instead.")
 def envs(suite: str | None) -> None:
-    """List the environments, with players, spaces and what they are, and the suites that adapters reach."""
+    """List the environments (players, spaces, task) and the suites that adapters provide."""
     from purerl.registry import installed, names
 
     if suite is not None:
@@ -35,14 +35,14 @@ def envs(suite: str | None) -> None:
 
 @command.command()
 def algos() -> None:
-    """List the algorithms, the actions they take and their papers."""
+    """List the algorithms, the actions they support and their papers."""
     for name, entry in sorted(ALGORITHMS.items()):
         click.echo(f"{name:10} {entry.summary}; {', '.join(entry.actions)} actions; {entry.source}")
 
 
 @command.command(short_help="List what `purerl evolve` starts from.")
 def objectives() -> None:
-    """List the starts of `purerl evolve`, with the part of an algorithm that each is and its paper."""
+    """List the starting points of `purerl evolve`, the part of an algorithm that each replaces, and its paper."""
     for name, entry in OBJECTIVES.items():
         click.echo(f"{name:13} {entry.argument} of {entry.algorithm}: {entry.summary}; {entry.source}")
 
@@ -58,7 +58,7 @@ def configs() -> None:
 
 @command.command(short_help="List the trained agents.")
 def agents() -> None:
-    """List the trained agents: purerl evaluate zoo/NAME, play zoo/NAME, train ... --start zoo/NAME."""
+    """List the trained agents, for: purerl evaluate zoo/NAME, play zoo/NAME, train ... --start zoo/NAME."""
     from purerl import zoo
     from purerl.settings import agent_file, toml
 
@@ -73,6 +73,6 @@ def agents() -> None:
 
 
 def _losses(said: dict[str, str]) -> str:
-    """Return how many games an agent loses against each player without a run."""
+    """Return how many games an agent loses against each scripted player."""
     named = {name.removeprefix("lost_"): float(share) for name, share in said.items() if name.startswith("lost_")}
     return ", ".join(f"loses {share:.1%} against {name}" for name, share in named.items())

@@ -1,4 +1,4 @@
-"""What commands share: options that several have, checks of files, and where a command runs."""
+"""Code that commands share: common options, checks of files, and the devices that a command uses."""
 
 import os
 from collections.abc import Callable, Iterable, Mapping
@@ -19,10 +19,10 @@ T = TypeVar("T")
 
 
 class TextPath(click.Path):
-    """A path whose name is text: libraries below take no other bytes."""
+    """A path whose name is valid text, as libraries require."""
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
-        """Return the path; refuse bytes that are no UTF-8."""
+        """Return the path; reject bytes that are not UTF-8."""
         found = super().convert(value, param, ctx)
         try:
             str(found).encode()
@@ -78,12 +78,12 @@ def say(text: object) -> None:
 
 
 def tell(text: object) -> None:
-    """Print what a command does while it takes long, on stderr."""
+    """Print on stderr what a slow command is doing."""
     click.echo(printable(text), err=True)
 
 
 def check_out(folder: Path | None) -> None:
-    """Raise an `InputError` where a folder to make is there already, or cannot be made: before anything takes long."""
+    """Raise an `InputError` before any slow work if a folder to create exists or cannot be created."""
     if folder is None:
         return
     if os.path.lexists(folder):
@@ -94,7 +94,7 @@ def check_out(folder: Path | None) -> None:
 
 
 def check_runs(folders: Iterable[Path]) -> None:
-    """Raise an `InputError` where one of the folders of runs is not there."""
+    """Raise an `InputError` if one of the folders is not a run."""
     for folder in folders:
         if not folder.is_dir():
             from purerl.settings import toml
@@ -103,7 +103,7 @@ def check_runs(folders: Iterable[Path]) -> None:
 
 
 def check_file(path: Path | None, *endings: str) -> None:
-    """Raise an `InputError` where a file to write has another ending, or cannot be written."""
+    """Raise an `InputError` if an output file has an unsupported extension or cannot be written."""
     if path is None:
         return
     if path.suffix.casefold() not in endings:
@@ -122,12 +122,12 @@ def _check_writable(path: Path) -> None:
 
 
 def take_options(cls: type[T], flags: dict[str, Any]) -> T:
-    """Take the flags of a dataclass's fields out of the flags given, and return the dataclass."""
+    """Move the flags of a dataclass's fields out of the given flags, and return the dataclass."""
     return make_options(cls, {name: flags.pop(name) for name in hints(cls) if name in flags})
 
 
 def take_launch(given: dict[str, object]) -> LaunchOptions:
-    """Take the `LaunchOptions` out of the flags given."""
+    """Move the flags of `LaunchOptions` out of the given flags, and return the options."""
     options = take_options(LaunchOptions, given)
     others = (options.coordinator, options.num_processes, options.process_index)
     if not options.distributed and any(value is not None for value in others):
@@ -136,7 +136,7 @@ def take_launch(given: dict[str, object]) -> LaunchOptions:
 
 
 def launch(options: LaunchOptions) -> None:
-    """Set up the cache of compiled programs, and join the other processes if there are any."""
+    """Set up the cache of compiled programs, and connect to the other processes, if any."""
     from purerl.devices import distributed
     from purerl.run import cache
 
@@ -147,12 +147,12 @@ def launch(options: LaunchOptions) -> None:
 
 
 def take_modules(trust: Iterable[str], *names: str | None) -> None:
-    """Let the modules be imported that the command's own words name, those of its `--trust` and of its names."""
+    """Trust the modules that the command line itself names, by `--trust` or in its arguments."""
     name_modules([*trust, *(module for name in names if name and (module := module_of(name)))])
 
 
 def names_of(text: str | None) -> list[str]:
-    """Return the names of a list separated by commas; none without one."""
+    """Return the names in a comma-separated list; [] without one."""
     names = [name.strip() for name in (text or "").split(",") if name.strip()]
     twice = next((name for name in names if names.count(name) > 1), None)
     if twice is not None:
@@ -161,14 +161,14 @@ def names_of(text: str | None) -> list[str]:
 
 
 def typed(flags: Mapping[str, object]) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Return (the environment's parameters, the flags that were given) of a call, texts as their values."""
+    """Return (the environment's parameters, the given flags) of a call, with texts parsed to values."""
     parameters = {name: from_text(text) for name, text in click.get_current_context().meta["parameters"].items()}
     name_modules(module_of(value) for value in parameters.values() if names_module(value))
     return parameters, given_values(flags)
 
 
 def given_values(flags: Mapping[str, object]) -> dict[str, Any]:
-    """Return the flags that were given, texts as their values."""
+    """Return the flags that were given, with texts parsed to values."""
     given = {name: value for name, value in flags.items() if value is not None}
     return {name: _value(value) if isinstance(value, str) else value for name, value in given.items()}
 

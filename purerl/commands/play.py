@@ -59,7 +59,7 @@ def command(
     fps: float,
     trust: tuple[str, ...],
 ) -> None:
-    """Play one episode of ENVIRONMENT, or of a RUN's with its agent, and show it.
+    """Show one episode of ENVIRONMENT, or of a RUN's environment with its agent.
 
     \b
     purerl play CartPole-v1 --terminal
@@ -101,7 +101,7 @@ def command(
 def _check_words(
     environment: str, policy: str, against: str | None, *, seat: str, simulations: int | None, shown: bool
 ) -> None:
-    """Refuse options that do not go together; `shown`: whether --gif or --terminal is given."""
+    """Reject options that cannot be combined; `shown`: whether --gif or --terminal is given."""
     if against is not None:
         if shown or policy != "random":
             raise InputError("--against shows the game as it is played; leave out --policy, --gif and --terminal")
@@ -117,7 +117,7 @@ def _check_words(
 
 
 def _player(environment: str, policy: str) -> tuple[str | None, str]:
-    """Return (the environment's id, None for the one that a run was trained on, the policy) of a command's words."""
+    """Return (the environment's id, or None for a run's own environment; the policy) that the arguments name."""
     folder = Path(environment)
     if (folder / toml.RUN.file).is_file() or agent_file.find(folder):
         if policy != "random":
@@ -130,7 +130,7 @@ def _player(environment: str, policy: str) -> tuple[str | None, str]:
 
 
 def _outcome(episode: "Episode", max_steps: int) -> str:
-    """Return in a line how an episode ended."""
+    """Return one line about how an episode ended."""
     from purerl import agent_groups
     from purerl.reporting import render
 
@@ -144,7 +144,7 @@ def _outcome(episode: "Episode", max_steps: int) -> str:
 def _match(
     environment: str, parameters: Mapping[str, object], against: str, seat: str, seed: int, simulations: int | None
 ) -> None:
-    """Let a person play against a player, and say how it ended."""
+    """Let a person play against a player, and print the outcome."""
     import jax
 
     from purerl.extensions.self_play import match

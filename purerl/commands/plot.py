@@ -21,7 +21,7 @@ from purerl.commands.options import PATH, PICTURES, RUN_DIRS, check_file, check_
     "--out", type=PATH, metavar="FILE", help="The picture; default RUN_DIR/curve.png, or curves.png for several."
 )
 def command(run_dirs: tuple[Path, ...], metric: str, smooth: int, x: str, out: Path | None) -> None:
-    """Draw the learning curves of one or several runs; each task has axes of its own.
+    """Draw the learning curves of one or several runs, with one set of axes per task.
 
     \b
     purerl plot runs/ppo-CartPole-v1-1 --metric entropy --smooth 10

@@ -1,4 +1,4 @@
-"""`purerl report`: runs on one page."""
+"""`purerl report`: writes a page about one or several runs."""
 
 from pathlib import Path
 
@@ -20,7 +20,7 @@ from purerl.errors import InputError
     help="The page of several runs; default report.html. One run's is in its folder.",
 )
 def command(run_dirs: tuple[Path, ...], out: Path | None) -> None:
-    """Write a page that needs no other file: a run's curve, metrics, settings and video, or several runs compared.
+    """Write one self-contained page: a run's curve, metrics, settings and video, or a comparison of several runs.
 
     \b
     purerl report runs/ppo-CartPole-v1-1

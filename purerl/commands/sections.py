@@ -1,4 +1,4 @@
-"""The sections of a help page: which of a command's options belong together, and the environment's own parameters."""
+"""The sections of a help page: groups of a command's options, and the environment's own parameters."""
 
 import dataclasses
 
@@ -33,7 +33,7 @@ SECTION_OF = {name: title for title, names in SECTIONS.items() for name in names
 
 
 def details(field: dataclasses.Field, hint: object) -> str:
-    """Return the kind and the default of a config's or an environment's field, as help pages show them."""
+    """Return the kind and the default of a config's or an environment's field for a help page."""
     choices = field.metadata.get("choices")
     kind = " | ".join(str(choice) for choice in choices) if choices else describe(hint)
     default = "" if field.default is dataclasses.MISSING else f"; default {to_text(field.default) or 'none'}"
@@ -41,7 +41,7 @@ def details(field: dataclasses.Field, hint: object) -> str:
 
 
 def metavar(field: dataclasses.Field, hint: object) -> str:
-    """Return the name of a field's value: what kind of thing to write."""
+    """Return the placeholder of a field's value: the kind of thing to write."""
     if field.metadata.get("choices"):
         return "NAME"
     words = {"integer": "N", "number": "X", "true or false": "BOOL", "text": "TEXT", "list of integers": "N,N,..."}
@@ -49,7 +49,7 @@ def metavar(field: dataclasses.Field, hint: object) -> str:
 
 
 def of_environment(name: str) -> list[tuple[str, str]]:
-    """Return (flag, help) of each parameter of an environment by name; none of a suite's, whose package has them."""
+    """Return (flag, help) of each parameter of an environment, by name; none for a suite, which has its own."""
     from purerl import registry
 
     if name not in ENVIRONMENTS and not registry.is_own(name):

@@ -1,4 +1,4 @@
-"""What a command does before it imports anything: files of the current folder must not stand for parts of a program.
+"""Protection before any import: files in the current folder must not replace parts of a program.
 
 Who reads a run that somebody else made may stand in its folder. Of the packages that purerl uses, traced in an empty
 folder, two look there: Python, for modules, where a relative path is on `sys.path`, and Matplotlib, for a file of
@@ -17,7 +17,7 @@ RC = "matplotlibrc"
 
 
 def up(own: bool) -> None:
-    """Put up the shield.
+    """Install the protection.
 
     Args:
       own: whether the process is the command's own; then no module is found by a relative path.
@@ -29,12 +29,12 @@ def up(own: bool) -> None:
 
 
 class _Matplotlib:
-    """Lets Matplotlib be imported as where no file of its settings is in the current folder."""
+    """An import hook that hides a settings file in the current folder while Matplotlib is imported."""
 
     def find_spec(
         self, fullname: str, path: Sequence[str] | None = None, target: Any = None
     ) -> importlib.machinery.ModuleSpec | None:
-        """Return where Matplotlib is, as `importlib.abc.MetaPathFinder`; None for other modules."""
+        """Return the spec of Matplotlib, as `importlib.abc.MetaPathFinder` requires; None for other modules."""
         if fullname != "matplotlib":
             return None
         spec = importlib.machinery.PathFinder.find_spec(fullname, path, target)
@@ -51,7 +51,7 @@ class _Loader(importlib.machinery.SourceFileLoader):
 
 @contextlib.contextmanager
 def _without(name: str) -> Iterator[None]:
-    """Let no file of a name exist in the current folder, as far as Python asks."""
+    """Make `os.path.exists` deny that a file of this name is in the current folder."""
     exists = os.path.exists
     os.path.exists = lambda path: path != name and exists(path)
     try:

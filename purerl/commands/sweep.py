@@ -1,4 +1,4 @@
-"""`purerl sweep`: train with many settings, or resume a sweep that was stopped."""
+"""`purerl sweep`: trains with many settings, or resumes a sweep."""
 
 from pathlib import Path
 

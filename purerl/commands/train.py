@@ -1,4 +1,4 @@
-"""`purerl train`: train agents, or resume a run that was stopped."""
+"""`purerl train`: trains agents, or resumes a run."""
 
 from pathlib import Path
 

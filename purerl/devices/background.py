@@ -1,4 +1,4 @@
-"""Work of a compiler in a thread, while the main one waits where signals reach it."""
+"""Runs a compiler in a thread, while the main thread waits in a way that signals can interrupt."""
 
 import contextvars
 import threading
@@ -11,7 +11,7 @@ POLL = 0.01  # seconds
 
 
 def in_background(function: Callable[[], T]) -> T:
-    """Return what a function returns that may be long in C++, where Python's handlers of signals do not run.
+    """Call a function that may spend long in C++, where Python's signal handlers do not run, and return its result.
 
     A handler that raises ends the wait; the thread runs on.
     """

@@ -51,7 +51,7 @@ def initialize(
     start_seconds: int = START_SECONDS,
     lost_seconds: int = LOST_SECONDS,
 ) -> None:
-    """Join the other processes. To be called before anything else uses JAX.
+    """Connect to the other processes. Call this before anything else uses JAX.
 
     Args:
       coordinator: HOST:PORT of the first process; None: as PURERL_COORDINATOR says, or as found by JAX under SLURM,
@@ -112,7 +112,7 @@ def host_of(address: str) -> str:
 
 
 def _bind_address(coordinator: str) -> str:
-    """Return HOST:PORT where the first process listens: the coordinator's own address, not all of the machine's.
+    """Return the HOST:PORT at which the first process listens: the coordinator's own address only.
 
     Where the machine knows its own name as a loopback address, as Debian writes it into /etc/hosts, others could not
     reach it there, so all are used.
@@ -139,14 +139,14 @@ def _is_literal(host: str) -> bool:
 
 
 def listen(host: str, port: int = 0) -> socket.socket:
-    """Return a socket that listens at a host's address, or at all of this machine's where the host is "" or "::"."""
+    """Return a socket that listens at a host's address, or at all of this machine's if the host is "" or "::"."""
     everywhere = host in ("", "::", "0.0.0.0")
     found = socket.getaddrinfo(None if everywhere else host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
     return socket.create_server(found[0][4][:2], family=found[0][0])
 
 
 def _wait_for(coordinator: str, seconds: float) -> None:
-    """Wait until somebody listens there: JAX itself would end the process without a word that helps."""
+    """Wait until a process listens at the address: JAX itself would exit without a helpful message."""
     host, port = host_of(coordinator), coordinator.rpartition(":")[2]
     last = time.monotonic() + seconds
     while True:
@@ -163,17 +163,17 @@ def _wait_for(coordinator: str, seconds: float) -> None:
 
 
 def is_first() -> bool:
-    """Return whether this is the first process, which decides, shows and writes."""
+    """Return whether this is the first process, which makes decisions, prints and writes files."""
     return not jax.distributed.is_initialized() or jax.process_index() == 0
 
 
 def several() -> bool:
-    """Return whether there are other processes."""
+    """Return whether there are several processes."""
     return jax.distributed.is_initialized() and jax.process_count() > 1
 
 
 def first_does(action: Callable[[], str]) -> str:
-    """Return the text of an action that the first process alone runs.
+    """Run an action in the first process only, and return its text in all.
 
     Raises:
       InputError: on all processes, if it does in the first one.
@@ -216,7 +216,7 @@ def _gathered(values: np.ndarray) -> np.ndarray:
 
 
 def is_loss(error: Exception) -> bool:
-    """Return whether an error says that another process is gone; collectives raise errors of several kinds."""
+    """Return whether an error means that another process died; collectives raise several kinds of errors."""
     return (
         not isinstance(error, InputError)
         and jax.distributed.is_initialized()

@@ -1,4 +1,4 @@
-"""Memory: the bytes that a program needs, and the bytes there are."""
+"""Memory: the bytes that a program needs, and the bytes that are free."""
 
 import contextlib
 import math
@@ -17,7 +17,7 @@ SHARE = 0.8  # of the free memory that a program may take: the allocator, and ot
 
 
 def needed(compiled: Any) -> int:
-    """Return the bytes that a call of a compiled program takes: arguments, results and what it works with.
+    """Return the bytes that a call of a compiled program needs: arguments, results and temporary buffers.
 
     They are those of a device, or of all that this process has on a CPU, where devices share one memory.
     """
@@ -28,7 +28,7 @@ def needed(compiled: Any) -> int:
 
 
 def free(arguments: PyTree = ()) -> int:
-    """Return the bytes that a program may take on the first device: a part of what is free now.
+    """Return the bytes that a program may use on the first device: a fraction of the free memory.
 
     Args:
       arguments: the arguments of the program, as far as they are on the device already: their bytes count as free.
@@ -51,7 +51,7 @@ def _sharers(where: jax.sharding.Sharding) -> int:
 
 
 def total() -> int:
-    """Return the bytes that this process may have on the first device, used or not."""
+    """Return the bytes that this process may use on the first device, including those in use."""
     known = jax.local_devices()[0].memory_stats()
     if known and "bytes_limit" in known:
         return int(known["bytes_limit"])
@@ -60,7 +60,7 @@ def total() -> int:
 
 
 def host_free(root: Path = Path("/")) -> int:
-    """Return the bytes free on this machine, or within the limits of the groups that hold this process.
+    """Return the free bytes of this machine, or of the control groups that limit this process.
 
     Args:
       root: where proc and sys are.
@@ -79,7 +79,7 @@ def _available(meminfo: Path) -> int | None:
 
 
 def _group_limits(root: Path) -> Iterator[tuple[int, int]]:
-    """Yield (limit, used) in bytes of the control groups that hold this process, those around them included.
+    """Yield (limit, used) in bytes of the control groups of this process, including the enclosing ones.
 
     /proc/self/cgroup names a group of each hierarchy, "0::/path" of version 2 and "N:memory:/path" of version 1. In a
     container that path may be the machine's, while the container's own group is mounted at the root: both are asked.
@@ -104,7 +104,7 @@ def _group_limits(root: Path) -> Iterator[tuple[int, int]]:
 
 
 def _limit(group: Path, limit: str, used: str, statistics: str, reclaimable: str) -> Iterator[tuple[int, int]]:
-    """Yield (limit, used) of a group that has a limit; files that the kernel may forget do not count as used."""
+    """Yield (limit, used) of a group that has a limit; file caches that the kernel can drop do not count as used."""
     with contextlib.suppress(OSError, ValueError):
         most = int((group / limit).read_text())  # "max": none
         taken = int((group / used).read_text())
@@ -115,7 +115,7 @@ def _limit(group: Path, limit: str, used: str, statistics: str, reclaimable: str
 
 
 def nbytes(tree: PyTree) -> int:
-    """Return the bytes of a tree of arrays, or of their shapes."""
+    """Return the bytes of a tree of arrays or of their shapes."""
     return sum(math.prod(leaf.shape) * leaf.dtype.itemsize for leaf in jax.tree.leaves(tree))
 
 

@@ -1,4 +1,4 @@
-"""This process, and how it ends where Python's own end would wait or abort."""
+"""Ends this process when Python's own exit would wait or abort."""
 
 import contextlib
 import os
@@ -7,7 +7,7 @@ from typing import NoReturn
 
 
 def leave(code: int) -> NoReturn:
-    """End this process at once: threads are not waited for, nothing registered for its end is called."""
+    """End this process at once, without waiting for threads or running exit handlers."""
     for stream in (sys.stdout, sys.stderr):
         with contextlib.suppress(OSError, ValueError):
             stream.flush()

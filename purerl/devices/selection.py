@@ -16,7 +16,7 @@ MOST = 1024  # devices of a process; on a CPU each is made, and takes memory
 
 
 def choose(devices: int | str, mesh: Sequence[str], num_seeds: int, num_envs: int) -> Mesh:
-    """Return the mesh for a run; on a CPU that was not used yet, make as many host devices as it takes.
+    """Return the mesh for a run; on a CPU that JAX has not used yet, create the host devices that it needs.
 
     Args:
       devices: how many, of each process where there are several; "auto": one per seed as far as there are devices or,
@@ -47,7 +47,7 @@ def choose(devices: int | str, mesh: Sequence[str], num_seeds: int, num_envs: in
 
 
 def take(devices: int | str, agents: int) -> int:
-    """Return how many devices agents are spread over; on a CPU that was not used yet, make as many as it takes.
+    """Return how many devices the agents are spread over; on a CPU that JAX has not used yet, create them.
 
     Args:
       devices: how many, of each process where there are several; "auto": one per agent as far as there are devices or,
@@ -72,12 +72,12 @@ def take(devices: int | str, agents: int) -> int:
 
 
 def usable() -> int:
-    """Return how many devices are worth using: those there are, but on a CPU one per core at most, and two at least."""
+    """Return how many devices are worth using: all of them, but on a CPU at most one per core, and at least two."""
     return min(len(jax.devices()), max(cores(), 2)) if backend.shares_host() else len(jax.devices())
 
 
 def parse(mesh: Sequence[str]) -> dict[str, int]:
-    """Return axis -> size of texts such as "data=2".
+    """Parse texts such as "data=2" into {axis: size}.
 
     Raises:
       InputError: for another form, an unknown axis or a size below 1.
@@ -94,7 +94,7 @@ def parse(mesh: Sequence[str]) -> dict[str, int]:
 
 
 def split(count: int, num_seeds: int) -> dict[str, int]:
-    """Return the mesh of `count` devices: all on seeds if there are enough of them, else the rest on `data`."""
+    """Return the mesh of `count` devices: all on `seed` if there are enough seeds, else the rest on `data`."""
     seed = next(size for size in range(min(count, num_seeds), 0, -1) if count % size == 0)
     return {"seed": seed, "data": count // seed}
 
@@ -105,7 +105,7 @@ def cores() -> int:
 
 
 def make_host_devices(count: int) -> None:
-    """Let the CPU be `count` devices; without effect once it was used, or where XLA_FLAGS says how many it is."""
+    """Split the CPU into `count` devices; no effect after JAX used it, or if XLA_FLAGS sets the number."""
     if "xla_force_host_platform_device_count" in os.environ.get("XLA_FLAGS", ""):
         return
     with contextlib.suppress(RuntimeError):  # the backend has started

@@ -55,7 +55,7 @@ def make_mesh(devices: int | None = None, axes: Mapping[str, int] | None = None)
 
 
 def _first(devices: Sequence[Any], count: int) -> list[Any]:
-    """Return the first `count` devices, as many of each process where that is possible."""
+    """Return the first `count` devices, the same number from each process if possible."""
     processes = sorted({device.process_index for device in devices})
     each = count // len(processes)
     own = [[device for device in devices if device.process_index == i] for i in processes]
@@ -88,12 +88,12 @@ def resize(tree: PyTree, axes: PyTree, count: int) -> PyTree:
 
 
 def sharding(mesh: Mesh, *axis_names: str | None) -> NamedSharding:
-    """Return the sharding of arrays whose leading axes are on these mesh axes; without names, a copy everywhere."""
+    """Return the sharding of arrays whose leading axes are on these mesh axes; without names, replicated."""
     return NamedSharding(mesh, PartitionSpec(*axis_names))
 
 
 def place(tree: PyTree, mesh: Mesh, *axis_names: str | None) -> PyTree:
-    """Return a tree whose leaves' leading axes are on these mesh axes.
+    """Place a tree on the devices, with the leading axes of its leaves on these mesh axes.
 
     Args:
       tree: arrays, the same on every process; the sizes of their leading axes are multiples of the mesh axes'.
@@ -179,7 +179,7 @@ def sharded_vmap(
 
 
 def _without_empty(leaf: Array) -> Array:
-    """Return a leaf without elements anew: used as it came into `shard_map`, it ends a process of jaxlib 0.11.2."""
+    """Return a copy of a leaf without elements: passed to `shard_map` as it is, it crashes jaxlib 0.11.2."""
     return leaf if leaf.size else jnp.zeros(leaf.shape, leaf.dtype)
 
 
@@ -188,7 +188,7 @@ def _is_none(axis: object) -> bool:
 
 
 def _per_member(axes: PyTree, tree: PyTree) -> PyTree:
-    """Return for each leaf of a tree whether there is one per member, by the prefix `axes`."""
+    """Return for each leaf of a tree whether it has one value per member, from the prefix `axes`."""
     return jax.tree.broadcast(jax.tree.map(lambda axis: axis is not None, axes, is_leaf=_is_none), tree)
 
 
@@ -208,7 +208,7 @@ def _side_by_side(function: Callable[[*Ts], PyTree], in_axes: tuple, out_axes: P
 
 
 def _in_turn(function: Callable[[*Ts], PyTree], in_axes: tuple, out_axes: PyTree, *args: *Ts) -> PyTree:
-    """Return `jax.vmap(function, in_axes, out_axes)(*args)`, by a loop over the members."""
+    """Compute `jax.vmap(function, in_axes, out_axes)(*args)` by a loop over the members."""
     split = _per_member(in_axes, args)
     results = jax.lax.map(lambda i: function(*_member(split, args, i)), jnp.arange(_count(split, args)))
     return jax.tree.map(lambda split, x: x if split else x[0], _per_member(out_axes, results), results)
@@ -217,7 +217,7 @@ def _in_turn(function: Callable[[*Ts], PyTree], in_axes: tuple, out_axes: PyTree
 def _in_turn_in_place(
     function: Callable[..., tuple[PyTree, PyTree]], in_axes: tuple, out_axes: tuple, *args: PyTree
 ) -> PyTree:
-    """As `_in_turn`; each member of the first result overwrites that of the first argument."""
+    """Compute `_in_turn`; each member of the first result overwrites that of the first argument."""
     split = _per_member(in_axes, args)
 
     def one(first: PyTree, i: Array) -> tuple[PyTree, tuple[PyTree, PyTree]]:

@@ -1,4 +1,4 @@
-"""The number of CPU threads: one for programs of small products, which run slower on several.
+"""The number of CPU threads: one for programs with small matrix products, which several threads slow down.
 
 XLA's CPU client gives all threads to every program. Where the products of a gradient step are small, waking the others
 takes longer than the work: on two cores PPO with 4 x 128 steps per update ran 1.3 times as fast on one thread, PQN 1.3
@@ -24,7 +24,7 @@ VARIABLE = "PJRT_NPROC"  # how many threads XLA starts, at least one per device
 
 @contextlib.contextmanager
 def fitting(config: Config, environment: str, parameters: Mapping[str, object]) -> Iterator[None]:
-    """Let JAX start, inside, with as many threads as a training can use.
+    """Start JAX, inside this context, with as many threads as a training run can use.
 
     Without effect once JAX has started, where the variable is set, and for environments of other packages.
 
@@ -49,7 +49,7 @@ def fitting(config: Config, environment: str, parameters: Mapping[str, object]) 
 
 
 def multiplications(config: Config, env: Environment) -> float | None:
-    """Return how many it takes to pass one gradient step's samples through a body; JAX need not have started.
+    """Return the multiplications of one gradient step through a network's body; JAX need not have started.
 
     None where the sizes of layers do not tell it: of images through convolutions, and of groups of agents.
     """

@@ -1,1 +1,1 @@
-"""Evolution of objectives: strategies, lifetimes as fitness, and what was found, drawn and compared."""
+"""Evolution of objectives: strategies, lifetimes as fitness, and reports about the result."""

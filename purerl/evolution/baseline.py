@@ -1,4 +1,4 @@
-"""The value function of the outer loss: learned along with an agent, from the same rollouts."""
+"""The value function of the outer loss, learned along with an agent from the same rollouts."""
 
 from collections.abc import Callable
 from functools import partial

@@ -1,4 +1,4 @@
-"""The candidates that can be evolved by name: each function draws the start of a search, (key) -> candidate."""
+"""The candidates that can be evolved by name: each function (key) -> candidate returns the start of a search."""
 
 import jax.numpy as jnp
 
@@ -15,37 +15,37 @@ def lpo(key: Key) -> Drifting:
 
 
 def lpo_zero(key: Key) -> Drifting:
-    """Return LPO's network alone, which at first is no drift at all."""
+    """Return LPO's network without PPO's clip; initially it is no drift at all."""
     return Drifting(drift=LPO.from_nothing(key))
 
 
 def valid_network(key: Key) -> Drifting:
-    """Return a network made valid by `purerl.functional.drifts.valid`; at first a penalty on the KL divergence."""
+    """Return a network made valid by `purerl.functional.drifts.valid`; initially a penalty on the KL divergence."""
     return Drifting(drift=valid(DriftNetwork.create(key)))
 
 
 def ppo(key: Key) -> Drifting:
-    """Return PPO's clip: one number."""
+    """Return PPO's clip, which has one number."""
     return Drifting(drift=ClipDrift(epsilon=jnp.float32(0.2)))
 
 
 def dpo(key: Key) -> Drifting:
-    """Return DPO: two numbers."""
+    """Return DPO, which has two numbers."""
     return Drifting(drift=DPO(alpha=jnp.float32(2.0), beta=jnp.float32(0.6)))
 
 
 def kl(key: Key) -> Drifting:
-    """Return the penalty on the KL divergence: one number."""
+    """Return the penalty on the KL divergence, which has one number."""
     return Drifting(drift=KLPenalty(coefficient=jnp.float32(1.0)))
 
 
 def spo(key: Key) -> Drifting:
-    """Return simple policy optimization: one number."""
+    """Return simple policy optimization, which has one number."""
     return Drifting(drift=SquaredDrift(epsilon=jnp.float32(0.2)))
 
 
 def actor_critic(key: Key) -> ActorCriticLoss:
-    """Return the whole loss of PPO: its clip and the weights of value and entropy."""
+    """Return the complete loss of PPO: its clip and the weights of value and entropy."""
     return ActorCriticLoss()
 
 
@@ -60,5 +60,5 @@ def ta_lpg(key: Key) -> LPG:
 
 
 def open_optimizer(key: Key) -> OPEN:
-    """Return OPEN's network, which at first makes no step."""
+    """Return OPEN's network, which initially makes no step."""
     return OPEN.create(key)

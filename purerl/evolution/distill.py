@@ -116,7 +116,7 @@ class _Fit(NamedTuple):
 
 
 def _fit(points: list[np.ndarray], drift: np.ndarray) -> _Fit:
-    """Return the sum of the fewest terms that serves."""
+    """Return the sum of the fewest terms that fits well enough."""
     values = {name: _values(term, points) for name, term in BASIS.items()}
     best = _Fit(names=(), numbers=np.zeros((0, 2)), error=float(np.sqrt(np.mean(drift**2))))
     enough = 1e-3 * best.error
@@ -136,7 +136,7 @@ def _fit(points: list[np.ndarray], drift: np.ndarray) -> _Fit:
 
 
 def _refine(names: tuple[str, ...], scales: np.ndarray, points: list[np.ndarray], drift: np.ndarray) -> _Fit:
-    """Return the fit after moving all parameters, each with its best weights, from where they are."""
+    """Improve the fit by moving all parameters from their current values, each time with the best weights."""
     from scipy.optimize import minimize
 
     def columns(log_scales: np.ndarray) -> list[np.ndarray]:
@@ -153,7 +153,7 @@ def _refine(names: tuple[str, ...], scales: np.ndarray, points: list[np.ndarray]
 
 
 def _weigh(columns: list[np.ndarray], drift: np.ndarray) -> tuple[np.ndarray, float]:
-    """Return (the best weights, none negative, root mean square error)."""
+    """Return (the best non-negative weights, the root mean square error)."""
     from scipy.optimize import nnls
 
     weights, error = nnls(np.stack(columns, axis=1), drift)

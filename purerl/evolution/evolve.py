@@ -1,4 +1,4 @@
-"""Evolution of objectives: search, save, show and report, by any `purerl.evolution.method.Method`."""
+"""Evolution of objectives: searches, saves, shows and reports, by any `purerl.evolution.method.Method`."""
 
 import dataclasses
 import math
@@ -115,12 +115,12 @@ def start(plan: EvolvePlan, out: Path | None = None, plain: bool = False) -> int
 
 
 def resume(folder: Path, plain: bool = False, **devices: object) -> int:
-    """Continue an evolution that was stopped, on other `devices` if they are given, to the same bits; as `start`."""
+    """Resume an evolution, with bit-identical results, on other `devices` if given; as `start`."""
     return EvolutionJob(saved_plan(folder, **devices), folder, "plain" if plain else "auto", go_on=True).complete()
 
 
 def load(folder: str | Path, trust: bool = False) -> Evolved:
-    """Return the evolution in a folder, as its newest checkpoint has it.
+    """Return the evolution in a folder, from its newest checkpoint.
 
     Args:
       folder: the folder of the evolution.
@@ -147,7 +147,7 @@ class EvolutionJob(LongJob):
     def __init__(
         self, plan: EvolvePlan, folder: Path | None, display: str, go_on: bool = False, *, locked: bool = True
     ):
-        """Take a folder; with `go_on`, continue from its newest checkpoint; `locked`: nobody else may write there."""
+        """Take a folder; with `go_on`, resume from its newest checkpoint; `locked`: keep other processes out of it."""
         self.names = (plan.name, *(task.name for task in plan.tasks))
         super().__init__(folder, display, from_python=plan.from_python, locked=locked, names=self.names)
         self.plan = plan
@@ -173,7 +173,7 @@ class EvolutionJob(LongJob):
 
     @property
     def position(self) -> int:
-        """Generations."""
+        """The number of generations."""
         return self.generation
 
     def progress_text(self) -> str:
@@ -188,14 +188,14 @@ class EvolutionJob(LongJob):
         return f"{head} x {o.generations} generations, {on}"
 
     def already_finished(self) -> str:
-        """Return the line to print where an earlier process finished the evolution."""
+        """Return the line to print if an earlier process finished the evolution."""
         folder, total = self.folder, self.options.generations
         if folder is None or self.generation < total or not (folder / "summary.json").exists():
             return ""
         return f"{folder} is complete: {total:,} generations, see {folder}/report/index.html"
 
     def done(self) -> bool:
-        """Return whether all generations are done, or the time is up."""
+        """Return whether all generations are done or the time limit is reached."""
         return self.generation >= self.options.generations or self._time_is_up
 
     def prepare(self) -> None:
@@ -220,12 +220,12 @@ class EvolutionJob(LongJob):
         self._since, self._first_generation = time.perf_counter(), self.generation
 
     def votes(self) -> tuple[int, ...]:
-        """Return (whether to save, whether the time is up)."""
+        """Return (whether to save, whether the time limit is reached)."""
         save = self.generation % self.options.checkpoint_generations == 0
         return save, self.generation > 0 and time.perf_counter() >= self._until  # there is a first one to report
 
     def advance(self, *votes: int) -> None:
-        """Evolve one generation, unless the time is up."""
+        """Evolve one generation, unless the time limit is reached."""
         (self._time_is_up,) = map(bool, votes)
         if self._time_is_up:
             return
@@ -244,7 +244,7 @@ class EvolutionJob(LongJob):
             self.log.close()
 
     def _add_frame(self, center: np.ndarray) -> None:
-        """Add the center of this generation to the frames; where there is no room, every second one goes."""
+        """Add this generation's center to the frames; if they are full, drop every second one."""
         assert self.checkpoint is not None
         frames, frame_at = np.array(self.checkpoint.frames), np.array(self.checkpoint.frame_at)
         count = int((frame_at >= 0).sum())
@@ -318,7 +318,7 @@ class EvolutionJob(LongJob):
         )
 
     def _columns(self) -> dict[str, np.ndarray]:
-        """Return generations.csv, or what would be in it."""
+        """Return the columns of generations.csv, or of the file that would be written."""
         if self.folder is not None and (self.folder / "generations.csv").exists():
             columns = read(self.folder / "generations.csv", columns_of(self.options.method))
         else:

@@ -1,4 +1,4 @@
-"""A generation as one pure function: draw candidates, train with each on every task, update the strategy.
+"""A generation as one pure function: sample candidates, train with each on every task, update the strategy.
 
 A candidate is any part that plugs into an algorithm, such as an objective; its fitness is the score of whole trainings.
 """
@@ -112,14 +112,14 @@ def _shape(fitness: Array, shaping: str) -> Array:
 
 
 def _combine(shaped: Array, shaping: str, across_tasks: str) -> Array:
-    """Return f32[P] of the normalized fitness f32[tasks, P]."""
+    """Combine the normalized fitness over tasks, f32[tasks, P], into f32[P]."""
     if across_tasks == "worst":
         return SHAPERS[shaping](jnp.min(shaped, axis=0))
     return jnp.mean(shaped, axis=0)
 
 
 def _wins(scores: Array) -> Array:
-    """Return f32[P] of f32[tasks, P, seeds]: the share of trainings won less that lost against the other of a pair."""
+    """Return f32[P], wins minus losses per run against the other candidate of the pair, from f32[tasks, P, seeds]."""
     known = jnp.where(jnp.isfinite(scores), scores, -jnp.inf)
     plus, minus = jnp.split(known, 2, axis=1)
     won = jnp.mean((plus > minus).astype(jnp.float32) - (plus < minus).astype(jnp.float32), axis=(0, 2))
@@ -136,7 +136,7 @@ def _check(
     across_tasks: str,
     strategy: Any,
 ) -> None:
-    """Refuse what cannot be evolved, before a generation is compiled."""
+    """Reject candidates that cannot be evolved, before a generation is compiled."""
     check_population(strategy.population, strategy.antithetic)
     if fitness not in FITNESS:
         raise unknown("fitness", fitness, FITNESS)

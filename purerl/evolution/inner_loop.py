@@ -1,4 +1,4 @@
-"""Lifetimes: the score of a whole training, for many candidates in one compiled loop."""
+"""Lifetimes: the score of a complete training run, for many candidates in one compiled loop."""
 
 from collections.abc import Callable
 from functools import partial
@@ -21,7 +21,7 @@ Learner = Callable[[PyTree], AlgorithmFactory]  # candidate -> algorithm
 
 
 class Task(NamedTuple):
-    """An environment and a config to train candidates on, for one lifetime of an agent."""
+    """An environment and a config to train candidates with, for one lifetime of an agent."""
 
     name: str
     env: Environment
@@ -31,7 +31,7 @@ class Task(NamedTuple):
 
 
 class Plug(NamedTuple):
-    """The argument of an algorithm that a candidate becomes.
+    """The argument of an algorithm that a candidate replaces.
 
     `Plug(ppo, "objective")(candidate)` is `partial(ppo, objective=candidate)`.
     """
@@ -40,7 +40,7 @@ class Plug(NamedTuple):
     argument: str  # "objective", "loss" or "optimizer" of ppo, "rule" of lpg
 
     def __call__(self, candidate: PyTree) -> AlgorithmFactory:
-        """Return the algorithm with the candidate in it."""
+        """Return the algorithm that uses the candidate."""
         return partial(self.algorithm, **{self.argument: candidate})
 
 
@@ -54,7 +54,7 @@ def lifetimes(
     chunk: int | None = None,
     mesh: Mesh | None = None,
 ) -> Array:
-    """Train with every candidate from every key, `chunk` of them side by side.
+    """Train with every candidate from every key, `chunk` of them in parallel.
 
     Args:
       learner: candidate -> algorithm, such as `Plug(ppo, "objective")`.
@@ -80,7 +80,7 @@ def lifetimes(
 
 
 def in_chunks(function: Callable[..., PyTree], members: tuple, chunk: int | None, mesh: Mesh | None = None) -> Any:
-    """Apply a function to each member, in one compiled loop over chunks of them.
+    """Apply a function to each member, in one compiled loop over chunks.
 
     Args:
       function: a function of one member.
@@ -113,7 +113,7 @@ def in_chunks(function: Callable[..., PyTree], members: tuple, chunk: int | None
 
 
 def score(metrics: TrainMetrics, kind: str) -> Array:
-    """Return the score of a training, f32[]: a mean over updates of the latest known return of training episodes.
+    """Return the score of a training run, f32[]: the mean over updates of the latest known training return.
 
     Args:
       metrics: from `make_train`, f32[updates] each.

@@ -41,7 +41,7 @@ BOOTSTRAP = 0  # the seed of intervals
 
 
 class Rival(NamedTuple):
-    """A learner, and its changes of a task's config."""
+    """A rival: an algorithm, and its changes to a task's config."""
 
     plug: Callable[[PyTree], Any]
     candidate: PyTree
@@ -49,7 +49,7 @@ class Rival(NamedTuple):
 
 
 class ComparisonRow(NamedTuple):
-    """The scores of one method on one task, or on all of them together."""
+    """The scores of one method on one task, or on all tasks together."""
 
     task: str
     held_out: bool
@@ -81,7 +81,7 @@ class MetaEvaluation(NamedTuple):
         return "\n".join(lines)
 
     def table(self) -> dict[str, Any]:
-        """Return all of it for a JSON file."""
+        """Return the complete result for a JSON file."""
         scores = {
             task: {m: np.asarray(s, float).tolist() for m, s in by_method.items()}
             for task, by_method in self.scores.items()
@@ -96,7 +96,7 @@ def meta_evaluate(
     mesh: Mesh | None = None,
     **options: object,
 ) -> MetaEvaluation:
-    """Compare a learned objective with its start, and a part of PPO with PPO, DPO and a tuned PPO.
+    """Compare a learned objective with its start; a part of PPO also with PPO, DPO and a tuned PPO.
 
     Args:
       runs: one evolution, or several that differ in their seed: meta-seeds, whose objectives are pooled.
@@ -136,7 +136,7 @@ def meta_evaluate(
 def tune_ppo(
     tasks: Sequence[Task], trainings: int, kind: str, mesh: Mesh | None = None, tell: Callable[[str], None] = print
 ) -> dict[str, float]:
-    """Search PPO's learning rate and clip at random, with so many trainings in all.
+    """Search PPO's learning rate and clip at random, with a given total number of training runs.
 
     Args:
       tasks: settings are ranked on each; the best mean rank wins.
@@ -181,7 +181,7 @@ def tune_ppo(
 
 
 def live(task: Task, rival: Rival, key: Key, kind: str) -> Array:
-    """Train once and return how well it went, f32[]."""
+    """Train once and return the score, f32[]."""
     key_env, key_train = jax.random.split(key)
     env = task.env if task.redraw is None else task.redraw(key_env, task.env)
     config = dataclasses.replace(task.config, **rival.changes)
@@ -196,7 +196,7 @@ def _scores(task: Task, rival: Rival, keys: Key, kind: str, mesh: Mesh | None) -
 
 
 def _like(task: Task, name: str, plan: EvolvePlan) -> Task:
-    """Return a held-out task: another environment, the config and the lifetime of the first task."""
+    """Return a held-out task: another environment with the config and the lifetime of the first task."""
     known = {field.name: getattr(task.config, field.name) for field in dataclasses.fields(task.config)}
     known["total_timesteps"] = task.total_timesteps  # a task from Python says it beside its config
     flags = {key: value for key, value in known.items() if value is not None}
@@ -231,7 +231,7 @@ def _rows(scores: Mapping[str, Mapping[str, np.ndarray]], trained: set[str]) -> 
 
 
 def _row(name: str, held_out: bool, method: str, group: Sequence[Mapping[str, np.ndarray]]) -> ComparisonRow:
-    """Return how a method does against the learned objective on a group of tasks."""
+    """Compare a method with the learned objective on a group of tasks, and return the row."""
     better, ends = improvement([of["learned"] for of in group], [of[method] for of in group])
     return ComparisonRow(
         task=name,
@@ -245,7 +245,7 @@ def _row(name: str, held_out: bool, method: str, group: Sequence[Mapping[str, np
 
 
 def improvement(ours: Sequence[np.ndarray], theirs: Sequence[np.ndarray]) -> tuple[float, tuple[float, float]]:
-    """Return how probably one of `ours` is better than one of `theirs`, the mean over tasks, and its 95% interval.
+    """Return the probability that one of `ours` beats one of `theirs`, the mean over tasks, and its 95% interval.
 
     Args:
       ours, theirs: f32[seeds] per task; NaN is worse than anything.
@@ -262,7 +262,7 @@ def _worst_for_nan(scores: np.ndarray) -> np.ndarray:
 
 
 def save(found: MetaEvaluation, folder: Path) -> Path:
-    """Write meta_evaluation.json into an evolution's folder; return where it is."""
+    """Write meta_evaluation.json into an evolution's folder; return its path."""
     path = folder / "meta_evaluation.json"
     write_whole(path, json.dumps(_without_nan(found.table()), indent=2, allow_nan=False) + "\n")
     return path

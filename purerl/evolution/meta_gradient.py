@@ -1,4 +1,4 @@
-"""Meta-gradients: the derivative of an agent's policy after K updates, with respect to the candidate it learned by.
+"""Meta-gradients: the derivative of an agent's policy after K updates with respect to the candidate that trained it.
 
 A population of agents of all ages learns by one candidate. In each generation every agent takes K updates, then plays a
 new rollout. An advantage actor-critic's loss on that rollout is differentiated back through the K updates, and Adam
@@ -35,7 +35,7 @@ MAX_NORM = 1.0  # of an agent's meta-gradient, beyond which it is scaled down
 
 
 class Life(NamedTuple):
-    """An agent that learns by the candidate; of a population all fields have a leading axis [P]."""
+    """An agent that learns by the candidate; in a population all fields have a leading axis [P]."""
 
     train: TrainState
     baseline: BaselineState
@@ -55,7 +55,7 @@ class SearchState(NamedTuple):
 
 
 class LifeReport(NamedTuple):
-    """What a generation of one agent was like."""
+    """The results of one agent in a generation."""
 
     gradient: Array  # f32[n], scaled down to `MAX_NORM`; 0 of an agent that failed
     norm: Array  # f32[], of the gradient before
@@ -77,7 +77,7 @@ def make_meta_gradient(
     mesh: Mesh | None = None,
     checked: bool = False,
 ) -> Method:
-    """Return the search for a candidate's float parameters by meta-gradients.
+    """Return a search over a candidate's float parameters by meta-gradients.
 
     Args:
       candidate: any pytree; where the search starts. Its float leaves move, the others stay.
@@ -182,7 +182,7 @@ class Agents:
         return compiled_trainer(self.learner(self.tree(center)), env, self.config)
 
     def live(self, center: Array, life: Life, key: Key) -> tuple[Life, LifeReport]:
-        """Reset an agent that is due, let it take K updates, and differentiate what it became."""
+        """Reset an agent if it is due, let it take K updates, and differentiate the result."""
         key_born, key_fresh = jax.random.split(key)
         due = life.train.num_updates >= life.end
         life = jax.lax.cond(due, lambda: self.born(center, key_born), lambda: life)
@@ -223,7 +223,7 @@ class Agents:
         return loss, _constant(life._replace(train=after, baseline=critic, episode_return=returns[latest]))
 
     def updated(self, center: Array, agent: PyTree, key: Key, rollout: Rollout) -> PyTree:
-        """Return the agent after an update; what that needs to be differentiated is computed again on the way back."""
+        """Return the agent after an update, which the backward pass computes again."""
         spec = EnvironmentSpec(self.task.env.observation_space, self.task.env.action_space)
 
         def update(center: Array, agent: PyTree, key: Key, rollout: Rollout) -> PyTree:
@@ -235,7 +235,7 @@ class Agents:
 
 
 def _of_agent(algorithm: Algorithm, agent: PyTree, rollout: Rollout) -> Rollout:
-    """Return a rollout whose log-probabilities, if there are any, have the derivative of the agent's that acted."""
+    """Replace a rollout's log-probabilities, if any, by equal ones with the derivative of the agent that acted."""
     if "log_prob" not in rollout.extras:
         return rollout
     now = _likelihood(algorithm)(agent, rollout).log_prob
@@ -253,7 +253,7 @@ def _constant(tree: PyTree) -> Any:
 
 
 def _check(candidate: PyTree, learner: Learner, tasks: Sequence[Task], population: int, inner_updates: int) -> None:
-    """Refuse what has no meta-gradient, and what no memory holds, before it is compiled."""
+    """Reject candidates without a meta-gradient, and sizes that do not fit in memory, before anything is compiled."""
     start, tree = flatten(candidate)
     for task in tasks:
         spec = EnvironmentSpec(task.env.observation_space, task.env.action_space)
@@ -283,7 +283,7 @@ def _check(candidate: PyTree, learner: Learner, tasks: Sequence[Task], populatio
 
 
 def _bytes(group: Agents, start: Array, population: int) -> int:
-    """Return about how many bytes a generation takes: all agents twice, and K agents and rollouts on the way back."""
+    """Estimate the bytes of a generation: all agents twice, and K agents and rollouts for the backward pass."""
 
     def one(center: Array, key: Key) -> Any:
         life = group.born(center, key)

@@ -29,7 +29,7 @@ class MethodState(Protocol):
 
     @property
     def generation(self) -> Array:
-        """The generations done so far, i32[]."""
+        """The number of completed generations, i32[]."""
         ...
 
 
@@ -66,7 +66,7 @@ def flatten(candidate: PyTree) -> tuple[Array, Callable[[Array], PyTree]]:
 
 
 def check_search(candidate: PyTree, learner: Learner, tasks: Sequence[Task]) -> None:
-    """Refuse what no method can search, before anything is compiled.
+    """Reject candidates that no method can search, before anything is compiled.
 
     Raises:
       InputError: if there is nothing to change, the objective is not one, or the tasks do not fit together.

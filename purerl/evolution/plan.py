@@ -41,7 +41,7 @@ LIFETIME = 16_384  # environment steps, unless configured otherwise
 
 
 class EvolvePlan(NamedTuple):
-    """All that is known of an evolution before anything is compiled or written."""
+    """The complete description of an evolution before anything is compiled or written."""
 
     name: str  # of what is evolved
     options: EvolveOptions
@@ -55,7 +55,7 @@ class EvolvePlan(NamedTuple):
     from_python: bool  # whether its file does not describe it completely
 
     def method(self, chunk: int | None, mesh: Mesh | None = None, checked: bool = True) -> Method:
-        """Return it as pure functions; arguments as for `make_evolution` and `make_meta_gradient`."""
+        """Return the method as pure functions; arguments as for `make_evolution` and `make_meta_gradient`."""
         o = self.options
         if o.method == "meta-gradient":
             return make_meta_gradient(
@@ -87,7 +87,7 @@ class EvolvePlan(NamedTuple):
         )
 
     def trainings(self, generations: int) -> int:
-        """Return how many trainings so many generations are, of agents that are reset: as many steps."""
+        """Return how many training runs these generations are; for agents that are reset, the same number of steps."""
         if self.options.method == "meta-gradient":
             steps = sum(task.total_timesteps for task in self.tasks) / len(self.tasks)
             return math.ceil(generations * self.env_steps / steps)
@@ -95,7 +95,7 @@ class EvolvePlan(NamedTuple):
 
     @property
     def env_steps(self) -> int:
-        """Environment steps of a generation."""
+        """The environment steps of a generation."""
         if self.options.method == "meta-gradient":
             rollouts = self.options.population * (self.options.inner_updates + 1)
             return rollouts * sum(task.config.steps_per_update for task in self.tasks)
@@ -109,7 +109,7 @@ def make_plan(
     flags: Mapping[str, object] | None = None,
     parameters: Mapping[str, object] | None = None,
 ) -> EvolvePlan:
-    """Return the plan of an evolution by names.
+    """Return the plan of an evolution given by names.
 
     Args:
       objective: a name of `purerl.catalog.objectives.OBJECTIVES`, or module:function with (key) -> objective.
@@ -126,7 +126,7 @@ def make_plan(
 
 
 def sort_options(values: Mapping[str, object]) -> tuple[EvolveOptions, dict[str, Any]]:
-    """Return (options, what is left for the algorithm's config) of values by name."""
+    """Split values by name into (options, values for the algorithm's config)."""
     known = hints(EvolveOptions)
     options = {name: value for name, value in values.items() if name in known}
     return make_options(EvolveOptions, options), {name: value for name, value in values.items() if name not in known}
@@ -135,7 +135,7 @@ def sort_options(values: Mapping[str, object]) -> tuple[EvolveOptions, dict[str,
 def python_plan(
     options: EvolveOptions, candidate: PyTree, learner: Learner, tasks: Sequence[Task], strategy: Any = None
 ) -> EvolvePlan:
-    """Return the plan of an evolution of Python objects, the arguments of `purerl.evolve`."""
+    """Return the plan of an evolution of Python objects, with the arguments of `purerl.evolve`."""
     _check_method(options, strategy)
     mesh = choose_mesh(options)
     strategy = _strategy(options, candidate) if strategy is None else strategy
@@ -160,7 +160,7 @@ def python_plan(
 
 
 def choose_mesh(options: EvolveOptions) -> Mesh:
-    """Return the mesh of the configured devices; to be called before JAX is used."""
+    """Return the mesh of the configured devices; call this before JAX is used."""
     return make_mesh(take(options.devices, options.population * options.seeds))
 
 
@@ -221,12 +221,12 @@ def _plan(
 
 
 def _strategy(options: EvolveOptions, candidate: PyTree) -> Any:
-    """Return the strategy of an evolution; meta-gradients have none."""
+    """Return the strategy of an evolution; None for meta-gradients."""
     return make_strategy(options, flatten(candidate)[0].size) if options.method == "evolution" else None
 
 
 def _check_method(options: EvolveOptions, strategy: Any = None) -> None:
-    """Refuse options out of range, and those that the method does not have.
+    """Reject options that are out of range or that the method does not have.
 
     Raises:
       InputError: for the first of them.
@@ -241,7 +241,7 @@ def _check_method(options: EvolveOptions, strategy: Any = None) -> None:
 
 
 def _check_size(options: EvolveOptions, parameters: int) -> None:
-    """Refuse a population that no memory holds, before it is made."""
+    """Reject a population that does not fit in memory, before it is created."""
     taken = options.population * (12 * parameters + 16 * options.seeds) + 4 * options.frames * parameters
     free = memory.host_free()
     if taken > free:
@@ -257,7 +257,7 @@ def _text(
     tasks: Sequence[Task] = (),
     given: Mapping[str, Any] | None = None,
 ) -> str:
-    """Return the file's text; `given` are the parameters of the tasks' environments that were given, by task."""
+    """Return the text of evolve.toml; `given` holds the given parameters of each task's environment."""
     tables: dict[str, Any] = {}
     for task in tasks:
         drawn = task.redraw.ranges if isinstance(task.redraw, RedrawFields) else {}

@@ -1,4 +1,4 @@
-"""Pictures of objectives: the drift and what it does to the gradient, over log-ratio and advantage."""
+"""Pictures of objectives: the drift and its effect on the gradient, over log-ratio and advantage."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -48,7 +48,7 @@ def _surface(objective: Objective, log_ratio: Array, advantage: Array) -> tuple[
 
 
 def objective_of(candidate: PyTree) -> Objective | None:
-    """Return the policy's objective in a candidate; None where there is none, as in a rule or an optimizer."""
+    """Return the policy objective in a candidate; None for one without it, such as a rule or an optimizer."""
     if isinstance(candidate, ActorCriticLoss):
         return candidate.objective
     if isinstance(candidate, Clip | Drifting | Mixture):
@@ -61,7 +61,7 @@ def objective_of(candidate: PyTree) -> Objective | None:
 
 
 def draw_heat_maps(objective: Objective, path: Path, title: str = "") -> Path:
-    """Write heat maps of a drift, of its push on the ratio, and of how both differ from PPO's."""
+    """Write heat maps of a drift, of its effect on the ratio, and of how both differ from PPO's."""
     learned, ppo = surface(objective), surface(Clip())
     panels = [
         ("drift D", learned.drift),
@@ -78,7 +78,7 @@ def draw_heat_maps(objective: Objective, path: Path, title: str = "") -> Path:
 
 
 def draw_slices(objectives: Mapping[str, Objective], path: Path, title: str = "") -> Path:
-    """Write slices at advantages 0.5, 1, 2 and -0.5, -1, -2: the push on the ratio, of several objectives.
+    """Write slices at advantages 0.5, 1, 2 and -0.5, -1, -2: the effect of several objectives on the ratio.
 
     Args:
       objectives: by name; the first is drawn strongest.
@@ -109,12 +109,12 @@ def draw_slices(objectives: Mapping[str, Objective], path: Path, title: str = ""
 
 
 def known_objectives() -> dict[str, Objective]:
-    """Return what learned objectives are drawn beside."""
+    """Return the known objectives that are drawn next to a learned one."""
     return {"PPO": Clip(), "DPO": Drifting(drift=DPO())}
 
 
 def animate(frames: Sequence[tuple[int, Objective]], path: Path, seconds: float = 6.0) -> Path:
-    """Write a GIF of the push on the ratio as it changes over (generation, objective)s."""
+    """Write a GIF of the effect on the ratio over generations, from (generation, objective) pairs."""
     same = jax.jit(_surface)
     grids = [same(objective, jnp.asarray(LOG_RATIO[::2]), jnp.asarray(ADVANTAGE[::2]))[1] for _, objective in frames]
     slopes = np.asarray(jax.device_get(grids))
@@ -132,7 +132,7 @@ def animate(frames: Sequence[tuple[int, Objective]], path: Path, seconds: float 
 
 
 def draw_fitness(columns: Mapping[str, np.ndarray], path: Path, ylabel: str) -> Path:
-    """Write the curve of a population's fitness over generations, and of each task's where there are several."""
+    """Write the population's fitness over generations; with several tasks, a curve for each too."""
     from matplotlib.ticker import MaxNLocator
 
     figure = new_figure(8, 4.2)

@@ -1,4 +1,4 @@
-"""The compiled program of an evolution: one generation. Its first call also starts the search, so there is only one."""
+"""The compiled program of an evolution: one generation. Its first call also starts the search."""
 
 from typing import Any, NamedTuple
 
@@ -43,7 +43,7 @@ def compile_generation(plan: EvolvePlan) -> jax.stages.Compiled:
 
 
 def jitted(method: Method, mesh: Mesh) -> jax.stages.Wrapped:
-    """Return the jitted function behind `compile_generation`; all devices hold its arguments and results."""
+    """Return the jitted function behind `compile_generation`; arguments and results are replicated on all devices."""
 
     def advance(state: Any, seed: Array) -> tuple[Any, Generation]:
         first = method.init(jax.random.key(seed))
@@ -55,7 +55,7 @@ def jitted(method: Method, mesh: Mesh) -> jax.stages.Wrapped:
 
 
 def template(plan: EvolvePlan, frames: int) -> Checkpoint:
-    """Return the shapes and dtypes of what a checkpoint holds."""
+    """Return the shapes and dtypes of a checkpoint."""
     method = plan.method(1)
     state = jax.eval_shape(method.init, jax.random.key(0))
     struct: Any = jax.ShapeDtypeStruct
@@ -65,6 +65,6 @@ def template(plan: EvolvePlan, frames: int) -> Checkpoint:
 
 
 def blank(shapes: Checkpoint) -> Checkpoint:
-    """Return the checkpoint before the first generation, made on the host: nothing is compiled for it."""
+    """Return the checkpoint before the first generation, made on the host without compiling anything."""
     zeros = jax.tree.map(trees.zeros, shapes)
     return zeros._replace(frame_at=zeros.frame_at - 1)

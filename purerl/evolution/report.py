@@ -1,4 +1,4 @@
-"""Reports of an evolution: a row of generations.csv, the display, and a folder with pictures and a page of them."""
+"""Reports of an evolution: a row of generations.csv, the display, and a page with pictures."""
 
 import html
 from pathlib import Path
@@ -37,17 +37,17 @@ def columns_of(method: str) -> tuple[str, ...]:
 
 
 def members_of(options: EvolveOptions) -> str:
-    """Return the word for what the population of a method are."""
+    """Return the word for the members of a method's population."""
     return "candidates" if options.method == "evolution" else "agents"
 
 
 def score_of(options: EvolveOptions) -> str:
-    """Return the word for the fitness of a method: its name, or the return of agents of all ages."""
+    """Return the word for a method's fitness: its name, or the return of agents of all ages."""
     return options.fitness if options.method == "evolution" else "return"
 
 
 def status_of(row: dict[str, Any], generations: int, seconds: float, steps_per_second: float) -> Status:
-    """Return what the display shows of a generation's row; `seconds` is the time of a generation."""
+    """Return the display's contents for a generation's row; `seconds` is the time of a generation."""
     done, mean, best = row["generation"], number(row["mean"]), number(row["best"])
     names = next(names for names in METRICS.values() if names[0] in row)
     metrics = [(name.replace("_", " "), number(row[name])) for name in names]
@@ -72,7 +72,7 @@ def status_of(row: dict[str, Any], generations: int, seconds: float, steps_per_s
 
 
 def row_of(plan: EvolvePlan, report: Generation, generation: int, wall: float) -> dict[str, Any]:
-    """Return a generation's row; fitness is averaged over tasks, and over the candidates that did not fail."""
+    """Return a generation's row; fitness is averaged over tasks and over the candidates that did not fail."""
     fitness = np.where(np.isfinite(report.fitness), report.fitness, np.float32(np.nan))
     found = known(fitness.mean(axis=0))
     return {
@@ -88,7 +88,7 @@ def row_of(plan: EvolvePlan, report: Generation, generation: int, wall: float) -
 
 
 def known(values: np.ndarray) -> np.ndarray:
-    """Return the finite ones of some values; a NaN where there is none."""
+    """Return the finite values; [NaN] if there are none."""
     found = values[np.isfinite(values)]
     return found if found.size else np.full(1, np.nan, np.float32)
 
@@ -118,7 +118,7 @@ def write_report(
     frames: list[tuple[int, PyTree]],
     folder: Path,
 ) -> Path:
-    """Write pictures and index.html of (generation, center), the last one what was found; return where the page is."""
+    """Write pictures and index.html of (generation, center) pairs, the last one the result; return the page's path."""
     remove_parts(own_folder(folder))
     tasks = ", ".join(task.name for task in plan.tasks)
     fitness = f"return ({score_of(plan.options)})" if plan.options.method == "evolution" else "return"

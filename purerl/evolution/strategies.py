@@ -30,7 +30,7 @@ from purerl.types import Array, Key, PyTree, number, pytree, static
 
 
 def check_population(population: int, antithetic: bool) -> None:
-    """Refuse a population that cannot be sampled.
+    """Reject a population that cannot be sampled.
 
     Raises:
       InputError: if it is below 2, or odd where candidates come in pairs.
@@ -44,7 +44,7 @@ def check_population(population: int, antithetic: bool) -> None:
 
 
 def draw(key: Key, population: int, size: int, antithetic: bool) -> Array:
-    """Return standard normal noise, f32[population, size]; antithetic: the second half is the first one negated."""
+    """Return standard normal noise, f32[population, size]; antithetic: the second half is the negated first half."""
     if not antithetic:
         return jax.random.normal(key, (population, size))
     half = jax.random.normal(key, (population // 2, size))
@@ -95,7 +95,7 @@ class OpenES:
         return state.mean + self.sigma(state) * noise, state
 
     def tell(self, state: OpenESState, candidates: Array, fitness: Array) -> OpenESState:
-        """Return the state after a step towards the fitter ones; fitness is f32[P], larger is better."""
+        """Return the state after a step toward the fitter candidates; fitness is f32[P], larger is better."""
         sigma = self.sigma(state)
         gradient = -fitness @ ((candidates - state.mean) / sigma) / (self.population * sigma)
         mean, opt_state = apply_gradients(self._optimizer(), gradient, state.opt_state, state.mean)
@@ -180,7 +180,7 @@ class Evosax:
 
     @property
     def antithetic(self) -> bool:
-        """Whether the second half of the candidates mirrors the first: not known to be so."""
+        """Whether the second half of the candidates mirrors the first; not known for evosax."""
         return False
 
     def _params(self) -> PyTree:
@@ -213,7 +213,7 @@ class Evosax:
 
 
 def make_strategy(options: EvolveOptions, size: int) -> OpenES | SNES | Evosax:
-    """Return the strategy that the options name, for candidates of so many numbers.
+    """Return the strategy that the options name, for candidates of this many numbers.
 
     Raises:
       InputError: if there is none of that name, or evosax is not installed.
@@ -235,7 +235,7 @@ def make_strategy(options: EvolveOptions, size: int) -> OpenES | SNES | Evosax:
 
 
 def _of_evosax(name: str, options: EvolveOptions, size: int) -> Evosax:
-    """Return an algorithm of evosax, with the sigma and the learning rate of the options where it has them."""
+    """Return an algorithm of evosax; if it has a sigma and a learning rate, they come from the options."""
     try:
         algorithm = getattr(importlib.import_module("evosax.algorithms"), name)
     except ModuleNotFoundError:
@@ -259,7 +259,7 @@ def _of_evosax(name: str, options: EvolveOptions, size: int) -> Evosax:
 
 
 def utilities(fitness: Array) -> Array:
-    """Return f32[P] that sum to 0: max(0, log(P/2 + 1) - log(rank)) normalized, less 1/P; ties share theirs.
+    """Return f32[P] that sum to 0: max(0, log(P/2 + 1) - log(rank)) normalized, minus 1/P; ties share the mean.
 
     Source: Wierstra et al. (2014), JMLR 15, section 3.1.
     """

@@ -1,4 +1,4 @@
-"""The tasks of an evolution by name: an environment, a config, and what is sampled again for each training."""
+"""The tasks of an evolution by name: an environment, a config, and the fields that are sampled for each run."""
 
 import dataclasses
 from collections.abc import Mapping, Sequence
@@ -18,12 +18,12 @@ from purerl.types import Key
 
 
 class RedrawFields(NamedTuple):
-    """Environment fields sampled again for each lifetime: (key, env) -> env."""
+    """A function that samples environment fields for each lifetime: (key, env) -> env."""
 
     ranges: dict[str, Range]
 
     def __call__(self, key: Key, env: Any) -> Any:
-        """Draw."""
+        """Sample the fields."""
         keys = jax.random.split(key, len(self.ranges))
         drawn = {}
         for of, (name, over) in zip(keys, self.ranges.items(), strict=True):
@@ -33,7 +33,7 @@ class RedrawFields(NamedTuple):
 
 
 def share_parameters(tasks: Sequence[str], parameters: Mapping[str, object]) -> dict[str, dict[str, Any]]:
-    """Give each task the parameters that its environment has."""
+    """Give each task those parameters that its environment has."""
     classes = {name: environment_class(name) for name in tasks}
     known = {
         name: hints(cls) if cls is not None and dataclasses.is_dataclass(cls) else None for name, cls in classes.items()

@@ -1,1 +1,1 @@
-"""Features around the loop. Each room is one row of `purerl.catalog.extensions`; nothing else imports it."""
+"""Features around the loop. Each package is one row of `purerl.catalog.extensions`; nothing else imports it."""

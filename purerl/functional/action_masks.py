@@ -1,4 +1,4 @@
-"""Parts of an observation that are not for every network: masks of legal actions, and the global state of a critic."""
+"""Parts of an observation that only some networks see: masks of legal actions, and a critic's global state."""
 
 from collections.abc import Mapping
 
@@ -9,7 +9,7 @@ from purerl.types import Array, PyTree
 
 
 def without_mask(space: Space) -> Space:
-    """Return the space that a network sees: the observation's without the mask of legal actions."""
+    """Return the space that a network sees: the observation space without the mask of legal actions."""
     if not isinstance(space, Dict) or "action_mask" not in space.spaces:
         return space
     return Dict(spaces={name: part for name, part in space.spaces.items() if name != "action_mask"})
@@ -24,7 +24,7 @@ def split_mask(observation: PyTree) -> tuple[PyTree, Array | None]:
 
 
 def flags(mask: Array) -> Array:
-    """Return a mask of any dtype as bool[..., n]: what is not 0 is legal."""
+    """Return a mask of any dtype as bool[..., n]: nonzero means legal."""
     return mask if mask.dtype == bool else mask != 0
 
 
@@ -34,7 +34,7 @@ def action_mask(observation: PyTree) -> Array | None:
 
 
 def without_global_state(tree: PyTree) -> PyTree:
-    """Return an observation, or the space of one, without the global state that only a centralized critic sees."""
+    """Return an observation, or its space, without the global state that only a centralized critic sees."""
     if isinstance(tree, Dict):
         parts = without_global_state(tree.spaces)
         return tree if parts is tree.spaces else Dict(spaces=parts)

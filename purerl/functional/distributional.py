@@ -1,4 +1,4 @@
-"""Distributions of returns in place of their means: categorical on fixed atoms, or by quantiles."""
+"""Distributions of returns instead of their means: categorical on fixed atoms, or quantiles."""
 
 import chex
 import jax
@@ -24,7 +24,7 @@ def atoms(what: str, num_atoms: int, v_min: Array | float, v_max: Array | float)
 
 
 def project(support: Array, probability: Array, support_to: Array) -> Array:
-    r"""Move probabilities from one set of atoms to another, evenly spaced one.
+    r"""Move probabilities from one set of evenly spaced atoms to another.
 
         m_j = sum_i p_i max(0, 1 - |clip(z_i) - z'_j| / dz')
 
@@ -89,7 +89,7 @@ def expectation(logits: Array, support: Array) -> Array:
 
 
 def midpoints(number: int) -> Array:
-    """Return the levels in the middle of `number` equal parts of [0, 1], f32[number]."""
+    """Return the midpoints of `number` equal parts of [0, 1], f32[number]."""
     return (jnp.arange(number, dtype=jnp.float32) + 0.5) / number
 
 

@@ -26,7 +26,7 @@ class Categorical(NamedTuple):
     logits: Array  # f32[..., n]
 
     def sample(self, *, seed: Key) -> Array:
-        """Draw i32[...]."""
+        """Sample i32[...]."""
         noise = jax.random.gumbel(seed, self.logits.shape, self.logits.dtype)
         return jnp.argmax(self.logits + noise, axis=-1).astype(jnp.int32)
 
@@ -59,7 +59,7 @@ class MultiCategorical(NamedTuple):
     parts: tuple[Categorical, ...]
 
     def sample(self, *, seed: Key) -> Array:
-        """Draw i32[..., len(parts)]."""
+        """Sample i32[..., len(parts)]."""
         seeds = jax.random.split(seed, len(self.parts))
         return jnp.stack([part.sample(seed=seeds[i]) for i, part in enumerate(self.parts)], axis=-1)
 
@@ -81,7 +81,7 @@ class MultiCategorical(NamedTuple):
 
 
 def masked_policy(policy: Any, legal: Array) -> Categorical | MultiCategorical:
-    """Return a policy of choices that never chooses what is illegal, by a mask bool[..., all choices]."""
+    """Return a policy over choices that never chooses an illegal one, from a mask bool[..., all choices]."""
     if isinstance(policy, Categorical):
         return Categorical(mask_illegal(policy.logits, legal))
     sizes = [part.logits.shape[-1] for part in policy.parts]
@@ -97,7 +97,7 @@ class Normal(NamedTuple):
     log_std: Array  # f32[..., n]
 
     def sample(self, *, seed: Key) -> Array:
-        """Draw f32[..., n]."""
+        """Sample f32[..., n]."""
         return self.mean + jnp.exp(self.log_std) * jax.random.normal(seed, self.mean.shape, self.mean.dtype)
 
     def log_prob(self, value: Array) -> Array:
@@ -116,7 +116,7 @@ class Normal(NamedTuple):
         return self.mean
 
     def kl_parts(self, other: "Normal") -> tuple[Array, Array]:
-        r"""Return the divergence from `self` of (other's mean with own spread, other's spread with own mean), f32[...].
+        r"""Return the divergence from `self` of (other's mean with own std, other's std with own mean), f32[...].
 
             sum (mean - mean')^2 / (2 std^2),  sum log(std' / std) + std^2 / (2 std'^2) - 1/2
 
@@ -147,7 +147,7 @@ class SquashedNormal(NamedTuple):
     normal: Normal
 
     def sample(self, *, seed: Key) -> Array:
-        """Draw u, f32[..., n]; the action is tanh(u)."""
+        """Sample u, f32[..., n]; the action is tanh(u)."""
         return self.normal.sample(seed=seed)
 
     def log_prob(self, value: Array) -> Array:
@@ -171,17 +171,17 @@ class SquashedNormal(NamedTuple):
         return self.normal.mean
 
     def kl_parts(self, other: "SquashedNormal") -> tuple[Array, Array]:
-        """Return the parts for the normals: tanh changes no divergence."""
+        """Return the parts for the normals: tanh does not change a divergence."""
         return self.normal.kl_parts(other.normal)
 
 
 class Joint(NamedTuple):
-    """Independent draws by name, for actions that are a dict; parts may be dicts again."""
+    """Independent samples by name, for actions that are a dict; parts may be dicts again."""
 
     parts: Mapping[str, Any]  # a distribution each
 
     def sample(self, *, seed: Key) -> dict[str, PyTree]:
-        """Draw from every part, each with a key of its own."""
+        """Sample every part, each with its own key."""
         seeds = jax.random.split(seed, len(self.parts))
         return {name: self.parts[name].sample(seed=seeds[i]) for i, name in enumerate(sorted(self.parts))}
 
@@ -208,7 +208,7 @@ def _summed(pairs: Sequence[tuple[Array, Array]]) -> tuple[Array, Array]:
 
 
 def kl_parts(policy: Any, other: Any) -> tuple[Array, Array]:
-    """Return KL(policy || other) f32[...] in two parts: of choices or means, and of spreads; of distrax in one."""
+    """Return KL(policy || other) f32[...] in two parts: choices or means, and standard deviations; distrax has one."""
     if hasattr(policy, "kl_parts"):
         return policy.kl_parts(other)
     kl = policy.kl_divergence(other)
@@ -216,7 +216,7 @@ def kl_parts(policy: Any, other: Any) -> tuple[Array, Array]:
 
 
 class ActionHead(NamedTuple):
-    """How a network's outputs become a distribution, and a draw from it an action of the space."""
+    """How a network's outputs become a distribution, and a sample from it an action of the space."""
 
     num_outputs: int  # numbers the network gives per observation
     num_log_std: int  # log standard deviations, which do not depend on the observation
@@ -266,7 +266,7 @@ def action_head(space: Space, squash: bool = False) -> ActionHead:
 
 
 def _squashed(head: ActionHead, space: Box) -> ActionHead:
-    """Return a head of normal draws that go through tanh and are scaled to the bounds."""
+    """Return a head of normal samples that pass through tanh and are scaled to the bounds."""
     if space.is_unbounded:
         raise InputError(f"squashed actions need finite bounds; they are {space.low} and {space.high}")
 
@@ -281,7 +281,7 @@ def _squashed(head: ActionHead, space: Box) -> ActionHead:
 
 
 def _joint_head(heads: dict[str, ActionHead]) -> ActionHead:
-    """Return the head of several parts: each has its share of the outputs, in the order of their names."""
+    """Return the head of several parts, each with its slice of the outputs, in the order of their names."""
     outputs = np.cumsum([head.num_outputs for head in heads.values()])
     log_stds = np.cumsum([head.num_log_std for head in heads.values()])
 

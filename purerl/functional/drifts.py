@@ -1,4 +1,4 @@
-r"""Drifts: what an objective subtracts from r A for moving away from the policy that acted, as data.
+r"""Drifts: the term that an objective subtracts from r A for leaving the acting policy, as data.
 
 A drift D(log_ratio, A) >= 0 is 0 with gradient 0 where the policies agree; then every step that maximizes
 E[r A - D] improves (Kuba et al., 2022, arXiv:2201.02373). `Drifting(drift=D)` is its objective. All of them are
@@ -95,7 +95,7 @@ class DriftNetwork:
 
     @staticmethod
     def create(key: Key, width: int = WIDTH) -> "DriftNetwork":
-        """Draw the hidden layer (LeCun); the output layer is 0.
+        """Sample the hidden layer (LeCun); the output layer is 0.
 
         With both at 0 the first antithetic pairs of an evolution would be the same function twice, as the network is
         even in its parameters.
@@ -125,12 +125,12 @@ class LPO:
 
     @staticmethod
     def at_ppo(key: Key, width: int = WIDTH) -> "LPO":
-        """Return one that is PPO's clip until its network is changed."""
+        """Return a drift that equals PPO's clip until its network changes."""
         return LPO(network=DriftNetwork.create(key, width), base=FixedClip())
 
     @staticmethod
     def from_nothing(key: Key, width: int = WIDTH) -> "LPO":
-        """Return one that is no drift at all until its network is changed."""
+        """Return a drift that is 0 until its network changes."""
         return LPO(network=DriftNetwork.create(key, width))
 
     def __call__(self, log_ratio: Array, advantage: Array, context: Mapping[str, PyTree]) -> Array:
@@ -143,7 +143,7 @@ class LPO:
 
 @pytree
 class FixedClip:
-    """`ClipDrift` whose epsilon is no parameter: it is not evolved with what stands on it."""
+    """`ClipDrift` with a fixed epsilon: it is not evolved with what is built on it."""
 
     epsilon: float = static(default=0.2, doc="how far the ratio may move before its gradient stops")
 
@@ -154,7 +154,7 @@ class FixedClip:
 
 @pytree
 class Valid:
-    """D = (r - 1 - log r) softplus(f): a valid drift for every finite f, see `valid`."""
+    """D = (r - 1 - log r) softplus(f): a valid drift for every finite f; see `valid`."""
 
     function: Any = number(doc="(log_ratio[N], advantage[N], context) -> [N]")
 

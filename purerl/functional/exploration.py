@@ -47,7 +47,7 @@ class EpsilonGreedy:
         return self.start + (self.end - self.start) * progress
 
     def __call__(self, key: Key, q_values: Array, mask: Array | None, num_steps: Array) -> Array:
-        """Choose actions, as `Exploration` says."""
+        """Choose actions; see `Exploration`."""
         chex.assert_rank(q_values, 2)
         num_envs, num_actions = q_values.shape
         bits = jax.random.uniform(key, (num_actions + 1, num_envs))
@@ -58,11 +58,11 @@ class EpsilonGreedy:
 
 
 def epsilon_greedy(config: Any) -> EpsilonGreedy:
-    """Return the exploration of a config with epsilon_start, epsilon_end, exploration_fraction, total_timesteps."""
+    """Return epsilon-greedy exploration by epsilon_start, epsilon_end, exploration_fraction and total_timesteps."""
     steps = config.exploration_fraction * config.total_timesteps
     return EpsilonGreedy(start=config.epsilon_start, end=config.epsilon_end, steps=steps)
 
 
 def greedy(key: Key, q_values: Array, mask: Array | None, num_steps: Array) -> Array:
-    """Choose the best legal actions, as `Exploration` says: enough for a network with noisy weights."""
+    """Choose the best legal actions: an `Exploration` for networks with noisy weights."""
     return jnp.argmax(mask_illegal(q_values, mask), axis=-1).astype(jnp.int32)

@@ -1,4 +1,4 @@
-"""Means and spreads over the samples that count."""
+"""Means and variances over the samples that count."""
 
 from collections.abc import Mapping
 
@@ -10,7 +10,7 @@ from purerl.xla.reductions import over_columns
 
 
 def mean(x: Array, mask: Array | None = None, axes: tuple[int, ...] | None = None) -> Array:
-    """Return sum(mask x) / sum(mask), 0 where no sample counts; without a mask the plain mean, to the bit.
+    """Return sum(mask x) / sum(mask), 0 if no sample counts; without a mask, exactly the plain mean.
 
     Args:
       x: f32[..., ...].
@@ -36,7 +36,7 @@ def variance(x: Array, mask: Array | None = None, axes: tuple[int, ...] | None =
 
 
 def explained_variance(value: Array, target: Array, mask: Array | None = None) -> Array:
-    """Return f32[]: 1 - Var(target - value) / Var(target), 1 for a perfect value function and 0 for a constant one."""
+    """Return 1 - Var(target - value) / Var(target), f32[]: 1 for a perfect value function and 0 for a constant."""
     chex.assert_equal_shape([value, target])
     return 1.0 - variance(target - value, mask) / (variance(target, mask) + 1e-8)
 

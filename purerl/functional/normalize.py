@@ -23,13 +23,13 @@ class RunningStatistics(NamedTuple):
 
     @staticmethod
     def create(struct: PyTree) -> "RunningStatistics":
-        """Return the statistics of no samples: mean 0, variance 1."""
+        """Return the statistics before any sample: mean 0, variance 1."""
         zeros = jax.tree.map(lambda leaf: jnp.zeros(leaf.shape, jnp.float32), struct)
         ones = jax.tree.map(lambda leaf: jnp.ones(leaf.shape, jnp.float32), struct)
         return RunningStatistics(samples=jnp.float32(0), mean=zeros, variance=ones)
 
     def update(self, batch: PyTree, mask: Array | None = None) -> "RunningStatistics":
-        """Add a batch; its leading axes beyond an observation's are all samples, of which those in `mask` count.
+        """Add a batch; its leading axes beyond an observation's are samples, of which only those in `mask` count.
 
         Source: Chan, Golub and LeVeque (1983), the pairwise update of mean and variance.
         """
@@ -74,17 +74,17 @@ class RunningStatistics(NamedTuple):
 
 
 def _is_mask(path: KeyPath) -> bool:
-    """Return whether a leaf lies in "action_mask", of the observation or of a group's."""
+    """Return whether a leaf lies in "action_mask", of the observation or of a group."""
     return any(getattr(part, "key", None) == "action_mask" for part in path)
 
 
 def normalized(statistics: RunningStatistics | None, observation: PyTree) -> PyTree:
-    """Return an observation standardized by running statistics; as it is where there are none."""
+    """Return an observation standardized by running statistics; without statistics, unchanged."""
     return observation if statistics is None else statistics.normalize(observation)
 
 
 def normalized_values(statistics: RunningStatistics | None, value: Array) -> Array:
-    """Return values in the units in which a critic predicts them, (value - mean) / std, f32[...] -> f32[...].
+    """Return values in the critic's units, (value - mean) / std, f32[...] -> f32[...].
 
     Without statistics they stay as they are.
 
@@ -103,7 +103,7 @@ def denormalized_values(statistics: RunningStatistics | None, value: Array) -> A
 
 
 class ReturnScale(NamedTuple):
-    """The running spread of discounted returns; rewards are divided by its standard deviation."""
+    """The running standard deviation of discounted returns, by which rewards are divided."""
 
     discounted: Array  # f32[B], of the running episodes
     statistics: RunningStatistics  # of `discounted`, scalar

@@ -1,4 +1,4 @@
-"""Objectives: the function that a gradient step minimizes, per sample, as data with its own parameters.
+"""Objectives: the per-sample function that a gradient step minimizes, as data with its own parameters.
 
 Two levels, each a pytree with one method, so both can be traced, vmapped, evolved and saved:
 
@@ -42,7 +42,7 @@ Loss = Callable[[Samples, Mapping[str, Any]], Array]
 
 
 def ratio_of(log_ratio: Array) -> Array:
-    """Return exp(log_ratio), along its tangent above `LARGE`: squares and gradients stay finite, and none is lost."""
+    """Return exp(log_ratio), continued along its tangent above `LARGE`, so that squares and gradients stay finite."""
     return jnp.exp(jnp.minimum(log_ratio, LARGE)) * (1.0 + jax.nn.relu(log_ratio - LARGE))
 
 
@@ -64,7 +64,7 @@ class Clip:
 
 @pytree
 class PolicyGradient:
-    """A2C's objective: -log pi(a|s) A; where only the log-ratio is known, -log_ratio A, of the same gradient.
+    """A2C's objective: -log pi(a|s) A; if only the log-ratio is known, -log_ratio A, which has the same gradient.
 
     Source: Mnih et al. (2016), arXiv:1602.01783.
     """
@@ -91,7 +91,7 @@ class Drifting:
 
 @pytree
 class Mixture:
-    """One of several, chosen by a number: `vmap` over `index` is a population whose members differ in kind.
+    """One of several objectives, chosen by a number: `vmap` over `index` trains a population of different kinds.
 
     The members may be drifts, objectives or losses, but all of one level.
     """
@@ -100,7 +100,7 @@ class Mixture:
     index: Any = number(default=0, doc="which one, i32[]")
 
     def __call__(self, *arguments: Any) -> Array:
-        """Return what the chosen member returns."""
+        """Return the loss of the chosen objective."""
         branches = [lambda *args, member=member: member(*args) for member in self.members]
         return jax.lax.switch(jnp.asarray(self.index), branches, *arguments)
 
@@ -143,7 +143,7 @@ class ActorCriticLoss:
 
 
 def per_sample(objective: Objective, log_ratio: Array, advantage: Array, context: Mapping[str, object]) -> Array:
-    """Evaluate an objective or a drift and hold it to one number per sample.
+    """Evaluate an objective or a drift, and check that it returns one number per sample.
 
     Raises:
       InputError: if the shape of what it returns is not that of `log_ratio`; an [N, 1] beside an [N] would silently
@@ -182,7 +182,7 @@ def _hold(of: object, result: PyTree, shape: tuple[int, ...]) -> Array:
 
 
 def check_parts(objective: Objective | None, loss: Loss | None, what: str) -> None:
-    """Raise an `InputError` if both are given, or one cannot be called as it will be."""
+    """Raise an `InputError` if both are given, or one cannot be called as needed."""
     if objective is not None:
         check_arguments(objective, "objective", "log_ratio, advantage, context")
     if loss is not None:
@@ -192,7 +192,7 @@ def check_parts(objective: Objective | None, loss: Loss | None, what: str) -> No
 
 
 def check_objective(objective: Objective, context: Mapping[str, object] | None = None) -> None:
-    """Try an objective on a grid of log-ratios from -2 to 2 and advantages from -3 to 3, before anything else runs.
+    """Check an objective on a grid of log-ratios from -2 to 2 and advantages from -3 to 3, before anything else runs.
 
     Raises:
       InputError: if it does not return one loss per sample, or a loss or its gradient is not finite there.

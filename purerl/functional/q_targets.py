@@ -1,4 +1,4 @@
-"""Targets and losses of Q learning."""
+"""Targets and losses of Q-learning."""
 
 from typing import NamedTuple
 
@@ -62,7 +62,7 @@ def squared_errors(values: Array, target: Array) -> tuple[Array, Array]:
 
 
 def rescale(x: Array, epsilon: float = 1e-3) -> Array:
-    r"""Return h(x) = sgn(x) (sqrt(|x| + 1) - 1) + epsilon x, elementwise: large values squeezed, the inverse smooth.
+    r"""Return h(x) = sgn(x) (sqrt(|x| + 1) - 1) + epsilon x, elementwise, which compresses large values.
 
     Source: Pohlen et al. (2018), arXiv:1805.11593.
     """
@@ -82,7 +82,7 @@ def unscale(x: Array, epsilon: float = 1e-3) -> Array:
 
 
 class Windows(NamedTuple):
-    """The n-step windows that begin at L steps; the values that they bootstrap from are added later."""
+    """The n-step windows that begin at L steps; the bootstrap values are added later."""
 
     reward: Array  # f32[L, N], the discounted sum of up to n rewards
     discount: Array  # f32[L, N], of the value of the successor of step `last`; 0 where the task ended
@@ -90,7 +90,7 @@ class Windows(NamedTuple):
 
 
 def windows(reward: Array, terminated: Array, done: Array, discount: Array | float, n_step: int) -> Windows:
-    r"""Return the windows that n-step targets are made of.
+    r"""Return the windows of n-step targets.
 
         y_t = sum_{k < m} discount^k r_{t+k} + discount^m V(s_{t+m}),  m = n_step, or less up to an ending or the end
 
@@ -116,13 +116,13 @@ def windows(reward: Array, terminated: Array, done: Array, discount: Array | flo
 
 
 def last_of_episode(done: Array) -> Array:
-    """Return i32[L, N], the step at which the episode of each step ends, or L - 1, from bool[L, N]."""
+    """Return i32[L, N], the step at which each step's episode ends, or L - 1, from bool[L, N]."""
     time = jnp.arange(done.shape[0], dtype=jnp.int32)[:, None]
     return jax.lax.cummin(jnp.where(done, time, done.shape[0] - 1), axis=0, reverse=True)
 
 
 def at_last(x: Array, last: Array) -> Array:
-    """Return x[last[t, i], i], [L, N]: what stands at the last steps of windows."""
+    """Return x[last[t, i], i], [L, N]: the entries at the last steps of windows."""
     return jnp.take_along_axis(x, last, axis=0)
 
 
@@ -161,7 +161,7 @@ def retrace(
 
 
 def with_successors(along: Array, successor: Array, follows: Array) -> Array:
-    """Return the next value of every step, [L, N, ...]: that of the next step, or of a stored next observation.
+    """Return the next value of every step, [L, N, ...]: the next step's, or that of a stored final observation.
 
     Args:
       along: [L, N, ...], of every step.

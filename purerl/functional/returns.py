@@ -1,4 +1,4 @@
-"""Values of successors, returns and advantages, computed backwards through a rollout."""
+"""Successor values, returns and advantages, computed backward through a rollout."""
 
 from typing import Protocol
 
@@ -19,7 +19,7 @@ class ValueOf(Protocol):
 
 
 def successor_values(value_of: ValueOf, values: Array, carry: PyTree, rollout: Rollout) -> Array:
-    """Return the value of each step's true successor, f32[T, B]; no gradient flows through it.
+    """Return the value of each step's final or next observation, f32[T, B]; no gradient flows through it.
 
     Where an episode terminated, the successor has no value: what stands there is to be ignored.
 

@@ -1,4 +1,4 @@
-"""Actions in units of their box: the maps between a box with finite bounds and [-1, 1]."""
+"""Actions scaled to their box: the maps between a box with finite bounds and [-1, 1]."""
 
 from collections.abc import Callable
 from typing import Any, NamedTuple
@@ -21,11 +21,11 @@ class UnitBox(NamedTuple):
 
     @property
     def size(self) -> int:
-        """Return n, the numbers of an action."""
+        """Return n, the size of an action."""
         return self.space.shape[0]
 
     def to_unit(self, action: Array) -> Array:
-        """Map actions of the box to [-1, 1], f32[..., n]; where both bounds are equal to 0."""
+        """Map actions of the box to [-1, 1], f32[..., n]; 0 where both bounds are equal."""
         width = self.high - self.low
         if self.has_width:
             return (action - self.low) * 2.0 / width - 1.0
@@ -65,7 +65,7 @@ NEAR, FAR = 0.1, 10.0  # how far from 0 bounds lie that a standard normal reache
 
 
 def reaching(space: Box) -> Callable[[Array], Array]:
-    """Return a map from draws near a standard normal, f32[..., n], to actions of a box, clipped to its bounds.
+    """Return a map from samples near a standard normal, f32[..., n], to actions of a box, clipped to its bounds.
 
     Draws are actions where 0 lies inside the bounds and they are neither narrow nor wide. Else a draw of -1 .. 1 goes
     from the lower to the upper bound; where one bound is infinite, draws lie about 1 inside the other one.

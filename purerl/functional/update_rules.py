@@ -1,4 +1,4 @@
-"""Update rules, as data: from a rollout to the targets of a gradient step, in place of a loss.
+"""Update rules as data: from a rollout to the targets of a gradient step, instead of a loss.
 
 A rule is a pytree with parameters, `initial_carry() -> state` and `rule(state, inputs) -> (targets, state)`.
 """
@@ -51,7 +51,7 @@ class LPG:
 
     @staticmethod
     def create(key: Key, categories: int = 30, units: int = 64, temporal: bool = False) -> "LPG":
-        """Draw the weights (LeCun); biases are 0."""
+        """Sample the weights (LeCun); biases are 0."""
         draw = jax.nn.initializers.lecun_normal()
         keys = jax.random.split(key, 6)
         inputs = 6 + 2 * temporal
@@ -70,7 +70,7 @@ class LPG:
         )
 
     def initial_carry(self) -> PyTree:
-        """Return the state at the start of an agent's life: it has none beside what it sees."""
+        """Return the empty state at the start of an agent's life: the rule has no state of its own."""
         return ()
 
     def __call__(self, state: PyTree, inputs: RuleInputs) -> tuple[RuleTargets, PyTree]:

@@ -28,7 +28,7 @@ def vtrace(
     rho_clip: Array | float = 1.0,
     c_clip: Array | float = 1.0,
 ) -> VTrace:
-    r"""Correct returns for the difference between the policy that acted and the one that learns.
+    r"""Return V-trace: returns corrected for the difference between the acting policy and the learning one.
 
         rho_t = min(rho_clip, pi/mu),  c_t = lambda min(c_clip, pi/mu)
         delta_t = rho_t (r_t + discount (1 - terminated_t) V(s'_t) - V(s_t))

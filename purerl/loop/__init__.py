@@ -1,1 +1,1 @@
-"""The compiled loop: environments side by side, resets, training, metrics, evaluation, populations."""
+"""The compiled loop: parallel environments, resets, training, metrics, evaluation, populations."""

@@ -1,4 +1,4 @@
-"""Evaluation: whole episodes of an agent that does not explore."""
+"""Evaluation: complete episodes of an agent without exploration."""
 
 from typing import NamedTuple
 
@@ -26,7 +26,7 @@ class Evaluation(NamedTuple):
 def play_episodes(
     algo: Algorithm, env: Environment, agent: PyTree, key: Key, num_episodes: int, max_steps: int, explore: bool
 ) -> Evaluation:
-    """Play `num_episodes` episodes side by side, one each; as `purerl.evaluate`."""
+    """Play `num_episodes` episodes in parallel, one per environment; see `purerl.evaluate`."""
     key_reset, key_run = jax.random.split(fast(key))
     env_state, observation = jax.vmap(env.reset)(jax.random.split(key_reset, num_episodes))
 

@@ -17,10 +17,10 @@ from purerl.types import AlgorithmFactory, Config, Environment
 
 
 class Wrap(Protocol):
-    """How an extension changes what a trainer is made of, or the trainer."""
+    """The change that an extension makes to a trainer or its parts."""
 
     def __call__(self, make: MakeTrainer, options: Any, /) -> MakeTrainer:
-        """Return a function that makes trainers, around another one.
+        """Return a function that makes trainers, wrapped around another one.
 
         Args:
           make: makes the trainer inside: of the loop, or of the loop with other extensions.
@@ -83,7 +83,7 @@ class Extension(NamedTuple):
 
 
 class Setup(NamedTuple):
-    """All that a trainer is made of beside the algorithm: a pytree, whose numbers may be traced."""
+    """Everything that a trainer is made of besides the algorithm: a pytree, whose numbers may be traced."""
 
     config: Any
     env: Any
@@ -104,7 +104,7 @@ def maker(algorithm: AlgorithmFactory, extensions: Sequence[Extension] = ()) -> 
 
 
 def bound(row: Extension, options: object) -> Callable[[MakeTrainer], MakeTrainer]:
-    """Return what an extension with these options puts around a maker of trainers."""
+    """Return the wrap of an extension with these options."""
     return lambda make: row.wrap(make, options)
 
 
@@ -135,7 +135,7 @@ def in_use(
 
 
 def _why(row: Extension, options: Mapping[str, object], env: Environment, config: Config) -> str:
-    """Return why a run uses an extension."""
+    """Return the reason that a run uses an extension, for messages."""
     if row.name in options and row.is_on(options[row.name]):
         return f"{row.switch} is {getattr(options[row.name], str(row.switch))}"
     return row.needed(env, config)
@@ -172,12 +172,12 @@ def owner_of(setup: Setup, name: str) -> tuple[Any, str]:
 
 
 def field_names(owner: object) -> list[str]:
-    """Return the names of a dataclass' fields; none of another object."""
+    """Return the names of a dataclass's fields; [] for another object."""
     return [field.name for field in dataclasses.fields(owner)] if dataclasses.is_dataclass(owner) else []
 
 
 def may_change(setup: Setup, name: str) -> bool:
-    """Return whether a field is a number, which may change without another program."""
+    """Return whether a field is a number, which can change without a new program."""
     owner, field_name = owner_of(setup, name)
     fields = {field.name: field for field in dataclasses.fields(owner)} if dataclasses.is_dataclass(owner) else {}
     return field_name in fields and not is_static(fields[field_name])

@@ -1,4 +1,4 @@
-"""Metrics of updates: statistics of the episodes that ended, and what the algorithm reports. Nothing is stacked."""
+"""Metrics of updates: statistics of the episodes that ended, and the algorithm's own. Nothing is stacked."""
 
 import math
 from typing import NamedTuple
@@ -13,7 +13,7 @@ from purerl.xla.vmap_cond import any_member
 
 
 class TrainMetrics(NamedTuple):
-    """The metrics of one update, or of several: f32[] by name."""
+    """The metrics of one or several updates: f32[] by name."""
 
     episodes: Metrics  # `EpisodeStatistics.summary` of the episodes that ended; NaN where none did
     algorithm: Metrics  # what `Algorithm.update` returned; where the loop runs in Python also its own
@@ -88,7 +88,7 @@ class EpisodeStatistics(NamedTuple):
         )
 
     def summary(self) -> Metrics:
-        """Return float32 scalars: episodes, and mean, min and max of return and length; NaN where no episode ended."""
+        """Return float32 scalars: episodes, and mean, min and max of return and length; NaN if no episode ended."""
         count = jnp.sum(self.episodes)
         some = count > 0
         divisor = jnp.maximum(count, 1).astype(jnp.float32)
@@ -110,7 +110,7 @@ class EpisodeStatistics(NamedTuple):
         } | {f"info/{name}": mean(total) for name, total in self.info_sum.items()}
 
     def metrics(self, algorithm: Metrics) -> TrainMetrics:
-        """Return the summary beside the algorithm's metrics.
+        """Return the summary together with the algorithm's metrics.
 
         Raises:
           InputError: if the algorithm gives a metric the name of an episode statistic.
@@ -122,7 +122,7 @@ class EpisodeStatistics(NamedTuple):
 
 
 class MetricsSum(NamedTuple):
-    """The metrics of several updates, in as much memory as those of one. A metric that is NaN is not known."""
+    """The metrics of several updates, in as much memory as those of one. NaN means that a metric is unknown."""
 
     updates: Array  # i32[], how many
     statistics: EpisodeStatistics  # of all episodes that ended
@@ -131,7 +131,7 @@ class MetricsSum(NamedTuple):
 
     @staticmethod
     def zeros(statistics: EpisodeStatistics, algorithm: Metrics) -> "MetricsSum":
-        """Return the sum over no update, with the names of these statistics and metrics."""
+        """Return the sum over no updates, with the names of these statistics and metrics."""
         none = EpisodeStatistics.clear(statistics.episodes.shape[0], tuple(statistics.info_sum))
         zeros = {name: jnp.float32(0) for name in algorithm}
         return MetricsSum(
@@ -156,7 +156,7 @@ class MetricsSum(NamedTuple):
         )
 
     def means(self) -> TrainMetrics:
-        """Return metrics as of one update.
+        """Return the metrics in the form of a single update's.
 
         `episodes` counts all; returns and lengths are means over those episodes, NaN where none ended. The algorithm's
         metrics are means over the updates in which they are known: not NaN, and, with `LEARNING` among them, of the
@@ -179,7 +179,7 @@ class Failure(NamedTuple):
 
 
 def failure(algorithm: Metrics, agent: PyTree, before: MetricsSum) -> Failure:
-    """Return whether an update failed: a metric is infinite, or one is NaN and the agent's parameters are, too.
+    """Return whether an update failed: a metric is infinite, or one is NaN and so are the agent's parameters.
 
     A metric may be NaN alone, where it is not known. The one that is named was known before, if one was.
 
@@ -202,7 +202,7 @@ def failure(algorithm: Metrics, agent: PyTree, before: MetricsSum) -> Failure:
 
 
 def sound(algorithm: Metrics, agent: PyTree) -> Array:
-    """Return bool[]: whether no metric is infinite and the agent's parameters are not NaN."""
+    """Return whether no metric is infinite and the agent's parameters are not NaN, bool[]."""
     infinite = [jnp.isinf(value) for value in algorithm.values()]
     return ~jnp.any(jnp.stack([*infinite, has_nan(agent)]))
 
@@ -217,7 +217,7 @@ def _hidden(unknown: np.ndarray, value: PyTree) -> PyTree:
 
 
 def with_unknown(means: TrainMetrics) -> TrainMetrics:
-    """Return means on the host, NaN where they are not known, also under `jax_debug_nans`."""
+    """Return means on the host, with NaN for unknown ones, even under `jax_debug_nans`."""
     no_episode = np.asarray(means.episodes["episodes"]) == 0
     episodes = {
         name: value if name == "episodes" else _hidden(no_episode, value) for name, value in means.episodes.items()
@@ -233,7 +233,7 @@ def with_unknown(means: TrainMetrics) -> TrainMetrics:
 
 
 def finite(algorithm: Metrics) -> Array:
-    """Return bool[]: whether an algorithm's means are all finite, those aside that are not known yet."""
+    """Return whether all means of an algorithm's metrics are finite, except those not known yet, bool[]."""
     known = [jnp.array(True)]
     for name, mean in algorithm.items():
         learning = _learning_of(name, algorithm)
@@ -242,12 +242,12 @@ def finite(algorithm: Metrics) -> Array:
 
 
 def has_nan(agent: PyTree) -> Array:
-    """Return bool[]: whether a parameter of an agent is NaN."""
+    """Return whether a parameter of an agent is NaN, bool[]."""
     return jnp.any(jnp.stack([jnp.array(False), *(jnp.isnan(leaf).any() for leaf in parameters(agent))]))
 
 
 def parameters(agent: PyTree) -> list[Array]:
-    """Return the float arrays of an agent's fields `params`; without such a field all those of rank 1 or more."""
+    """Return the float arrays in an agent's `params` fields; without such a field, all of rank 1 or more."""
     leaves = [(path, x) for path, x in jax.tree.leaves_with_path(agent) if jnp.issubdtype(x.dtype, jnp.inexact)]
     named = [x for path, x in leaves if any(_name_of(key) == "params" for key in path)]
     return named or [x for _, x in leaves if x.ndim]
@@ -263,7 +263,7 @@ def _stacked(algorithm: Metrics) -> Array:
 
 
 def _learning_of(name: str, algorithm: Metrics) -> str | None:
-    """Return the metric that says in which updates another one (perhaps of a policy, POLICY/NAME) was learned."""
+    """Return the metric that marks the updates in which another one (perhaps POLICY/NAME) was computed."""
     policy, slash, _ = name.rpartition("/")
     learning = f"{policy}{slash}{LEARNING}"
     return learning if learning in algorithm and learning != name else None

@@ -1,4 +1,4 @@
-"""Type checks of a run's parts: one line for each wrong one, before anything is traced."""
+"""Type checks of a run's parts: a one-line error for each wrong one, before anything is traced."""
 
 import dataclasses
 import inspect
@@ -15,7 +15,7 @@ from purerl.types import Algorithm, Config, Key
 
 
 def check_pieces(algorithm: object, env: object, config: Config) -> None:
-    """Hold an algorithm, an environment and a config to what `make_trainer` takes.
+    """Check that an algorithm, an environment and a config have the types that `make_trainer` accepts.
 
     Raises:
       InputError: naming the first wrong one, and what would be right.
@@ -28,7 +28,7 @@ def check_pieces(algorithm: object, env: object, config: Config) -> None:
 
 
 def check_algorithm_kind(algorithm: object) -> None:
-    """Raise an `InputError` unless something can be (spec, config) -> Algorithm."""
+    """Raise an `InputError` unless an object can be an algorithm's factory, (spec, config) -> Algorithm."""
     check_partial(algorithm, "algorithm")
     given = None
     if isinstance(algorithm, str):
@@ -47,7 +47,7 @@ def check_algorithm_kind(algorithm: object) -> None:
 
 
 def check_config(algorithm: object, config: Config) -> None:
-    """Raise an `InputError` unless a config is the algorithm's, and its concrete values within their bounds."""
+    """Raise an `InputError` unless a config has the algorithm's class, with concrete values within their bounds."""
     wanted = config_class_of(algorithm)
     such = f"a {wanted.__name__}, such as {wanted.__name__}()" if wanted else "the algorithm's config"
     if isinstance(config, type):
@@ -61,7 +61,7 @@ def check_config(algorithm: object, config: Config) -> None:
 
 
 def config_class_of(algorithm: object) -> type | None:
-    """Return the class of configs that an algorithm's annotation names; None without one."""
+    """Return the class of configs that an algorithm's annotation names; None without an annotation."""
     try:
         return registry.config_class(algorithm, "")
     except InputError:
@@ -69,7 +69,7 @@ def config_class_of(algorithm: object) -> type | None:
 
 
 def check_key(key: Key, batched: str) -> None:
-    """Raise an `InputError` unless `key` is one key; of several, `batched` says what to do."""
+    """Raise an `InputError` unless `key` is one key; for a batch of keys, `batched` explains what to do."""
     if not is_key(key) and not (getattr(key, "dtype", None) == "uint32" and getattr(key, "ndim", 0) >= 1):
         raise InputError(f"key is {told(key)}; it must be a key of JAX, such as jax.random.key(0)")
     axes = key.ndim if is_key(key) else key.ndim - 1
@@ -78,7 +78,7 @@ def check_key(key: Key, batched: str) -> None:
 
 
 def check_count(value: Any, name: str, least: int = 1) -> int:
-    """Return a whole number that is at least `least`, such as of 1e4.
+    """Return a number such as 1e4 as an integer, after checking that it is at least `least`.
 
     Raises:
       InputError: if it is none, naming it.

@@ -1,4 +1,4 @@
-"""Populations: many agents in one compiled program, each member with its seed and its values of some numbers."""
+"""Populations: many agents in one compiled program, each with its own seed and its own values of some numbers."""
 
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple, Protocol, TypeVar, TypeVarTuple
@@ -37,14 +37,14 @@ RETURN = "episode_return"
 
 
 class Point(NamedTuple):
-    """A point of a curve: the updates since the point before."""
+    """A point of a curve: the updates since the previous point."""
 
     episode_return: Array  # f32[], the mean over the episodes that ended, NaN without one; or another metric
     finite: Array  # bool[], whether the agent's parameters and what is known of its metrics were
 
 
 class TrainMembers(Protocol):
-    """Trains members for some updates: states, seeds and values have a leading axis of members."""
+    """A function that trains members for some updates: states, seeds and values have a leading axis of members."""
 
     def __call__(
         self, state: TrainState, seed: Array, values: Values, num: ArrayLike, begin: ArrayLike, setup: Setup, /
@@ -54,7 +54,7 @@ class TrainMembers(Protocol):
 
 
 def train_members(make: MakeFromSetup, mesh: Mesh, axes: TrainState = TOGETHER, metric: str = RETURN) -> TrainMembers:
-    """Return the function that trains members, spread over a mesh's axis `AXIS`.
+    """Return the function that trains members, spread over the mesh axis `AXIS`.
 
     Args:
       make: makes the trainer of a member.
@@ -85,7 +85,7 @@ def train_members(make: MakeFromSetup, mesh: Mesh, axes: TrainState = TOGETHER, 
 
 
 def blank_states(make: MakeFromSetup, num_members: int, values: Values, setup: Setup, axes: TrainState) -> TrainState:
-    """Return states of zeros, made on the host: the argument of a program whose members begin. Nothing is compiled.
+    """Return states of zeros on the host, the argument of a program that starts members; compiles nothing.
 
     Args:
       make: makes the trainer of a member.
@@ -108,14 +108,14 @@ def blank_states(make: MakeFromSetup, num_members: int, values: Values, setup: S
 
 
 def place(state: TrainState, mesh: Mesh) -> TrainState:
-    """Return the states of members, each on its device."""
+    """Place the states of members on their devices."""
     shared = () if np.ndim(state.num_updates) == 0 else (AXIS,)
     counted = sharding.place(state.num_updates, mesh, *shared)
     return sharding.place(state._replace(num_updates=()), mesh, AXIS)._replace(num_updates=counted)
 
 
 def compile_in_place(function: Callable[[State, *Ts], PyTree], state: State, *arguments: *Ts) -> jax.stages.Compiled:
-    """Compile a function of (state, ...) that returns (the next state, more), which takes the place of the old one."""
+    """Compile a function of (state, ...) that returns (the next state, more); the next state replaces the old one."""
     where = jax.tree.map(lambda x: x.sharding, state)
     everywhere = sharding.sharding(jax.tree.leaves(where)[0].mesh)  # so that every process can read it
     jitted = backend.jit(function, graphs=True, donate_argnums=0, out_shardings=(where, everywhere))

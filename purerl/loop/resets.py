@@ -1,4 +1,4 @@
-"""Reset states: four policies of when they are computed, for a cost that does not grow with what is not reset.
+"""Reset states: four policies of when to compute them, so that the cost does not grow with unneeded resets.
 
 Episode e of environment i starts from `reset(renew(fold_in(key[i], e)))`. So "prefetch" and "always" give the same
 run, bit for bit, and no reset state is used twice. The policies:
@@ -27,7 +27,7 @@ POLICIES = ("auto", "prefetch", "always", "pool")
 
 
 class Resets(NamedTuple):
-    """The resets of the episodes to come. A reset is what `Environment.reset` returns, or a part of it."""
+    """The resets of the coming episodes. A reset is the result of `Environment.reset`, or a part of it."""
 
     key: Key  # [B], determines them all
     episode: Array  # i32[B], the number of the running episode
@@ -37,7 +37,7 @@ class Resets(NamedTuple):
 
 
 def create(reset: Reset, num_envs: int, key: Key, policy: str, pool_size: int) -> tuple[Resets, PyTree]:
-    """Return (resets, those of the first episodes [B, ...])."""
+    """Return (resets, the resets of the first episodes [B, ...])."""
     if policy == "auto":
         policy = "prefetch" if backend.branches_are_cheap() else "always"
     pool = None
@@ -53,7 +53,7 @@ def create(reset: Reset, num_envs: int, key: Key, policy: str, pool_size: int) -
 
 
 def take(reset: Reset, resets: Resets, done: Array) -> tuple[Resets, PyTree]:
-    """Return (resets, those to use where an episode ended, bool[B]: [B, ...])."""
+    """Return (resets, the resets [B, ...] to use where an episode ended, bool[B])."""
     next_episode = resets.episode + 1
     episode = jnp.where(done, next_episode, resets.episode)
     if resets.used is None:
@@ -68,7 +68,7 @@ def take(reset: Reset, resets: Resets, done: Array) -> tuple[Resets, PyTree]:
 
 
 def _compute(reset: Reset, resets: Resets, episode: Array) -> PyTree:
-    """Return the resets [B, ...] of these episodes, i32[B]."""
+    """Return the resets of these episodes, i32[B]: [B, ...]."""
     keys = jax.vmap(lambda key, number: renew(jax.random.fold_in(key, number)))(resets.key, episode)
     # The barrier keeps XLA from computing the keys anew for every number of a reset state.
     keys = jax.lax.optimization_barrier(keys)

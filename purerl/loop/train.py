@@ -41,7 +41,7 @@ class CompiledTrainer:
         return True
 
     def player(self, agent: PyTree) -> tuple[Algorithm, PyTree]:
-        """Return (algorithm, agent) that play."""
+        """Return the (algorithm, agent) that plays."""
         return (self.algorithm, agent) if self.playing is None else self.playing(agent)
 
     def init(self, key: Key) -> TrainState:
@@ -67,14 +67,14 @@ class CompiledTrainer:
         return self.placed(state), state.vector.statistics.metrics(metrics)
 
     def collect(self, state: TrainState, key: Key) -> tuple[TrainState, Rollout]:
-        """Return (the state after a rollout, with the statistics of its episodes alone, the rollout [T, B])."""
+        """Return (the state after a rollout, with the statistics of only its episodes; the rollout [T, B])."""
         statistics = state.vector.statistics
         cleared = statistics.clear(self.config.num_envs, tuple(statistics.info_sum))
         state = state._replace(vector=state.vector._replace(statistics=cleared))
         return collect(self.algorithm, self.vector, state, key, self.config.rollout_length)
 
     def placed(self, state: TrainState) -> TrainState:
-        """Return a state whose parts are split over the mesh axis `data` where they are of environments."""
+        """Return a state whose environment parts are split over the mesh axis `data`."""
         place = lambda split, part: split_data(part) if split else whole(part)
         return jax.tree.map(place, PER_ENVIRONMENT, state)
 
@@ -86,7 +86,7 @@ class CompiledTrainer:
     def evaluate(
         self, agent: PyTree, key: Key, num_episodes: int = 128, max_steps: int = MAX_STEPS, explore: bool = False
     ) -> Evaluation:
-        """Play whole episodes side by side."""
+        """Play complete episodes in parallel."""
         return play_episodes(
             self.algorithm,
             self.evaluation,
@@ -126,7 +126,7 @@ def make_trainer(
 
 
 def compiled_trainer(algorithm: AlgorithmFactory, env: Environment, config: Config, /) -> CompiledTrainer:
-    """Return the loop's own trainer; arguments as for `make_trainer`."""
+    """Return the loop's own trainer, without extensions; arguments as for `make_trainer`."""
     if isinstance(env, HostSource):
         raise not_inside_jit(env, "the compiled loop")
     return CompiledTrainer(
@@ -185,7 +185,7 @@ def make_train(
     num_points: int | None = None,
     wraps: Sequence[Callable[[MakeTrainer], MakeTrainer]] = (),
 ) -> Callable[[Key], tuple[TrainState, TrainMetrics]]:
-    """Return a whole run as one pure function: key -> (state, metrics[num_updates]); see `purerl.make_train`."""
+    """Return a complete run as one pure function: key -> (state, metrics[num_updates]); see `purerl.make_train`."""
     check_pieces(algorithm, env, config)
     if total_timesteps is None:
         total_timesteps = int(config.total_timesteps)
@@ -205,7 +205,7 @@ def make_train(
 
 
 def whole_updates(config: Config) -> int:
-    """Return the updates of a config's `total_timesteps`, rounded down.
+    """Return the number of updates in a config's `total_timesteps`, rounded down.
 
     Raises:
       InputError: if that is less than one rollout, more than a run can have, or a rollout has more steps than an i32
@@ -228,7 +228,7 @@ def whole_updates(config: Config) -> int:
 
 
 def curve_points(num_updates: int, num_points: int) -> np.ndarray:
-    """Return i64[num_points]: after how many updates each point of a curve is, evenly spread, the last at the end.
+    """Return the number of updates before each point of a curve, i64[num_points], evenly spaced to the end.
 
     Raises:
       InputError: if there are fewer updates than points.
@@ -240,7 +240,7 @@ def curve_points(num_updates: int, num_points: int) -> np.ndarray:
 
 
 def advance(trainer: Trainer, state: TrainState, num_updates: Array) -> tuple[TrainState, TrainMetrics]:
-    """Take i32[] updates, at least one; return the state and the updates' metrics, as `MetricsSum.means`."""
+    """Take i32[] updates, at least one; return the state and the means of the updates' metrics."""
     step = jax.jit(trainer.step, inline=True)  # traced once, for the shapes of the metrics and for the loop
     metrics = jax.eval_shape(step, state)[1]
 

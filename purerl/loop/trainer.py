@@ -59,11 +59,11 @@ class Trainer(Protocol):
 
     @property
     def policies(self) -> Mapping[str, Policy]:
-        """The policies by name; a single one is ""."""
+        """The policies by name; a single policy has the name ""."""
         ...
 
     def player(self, agent: PyTree) -> tuple[Algorithm, PyTree]:
-        """Return (algorithm, agent) that play on their own, where the trainer's agent also holds its opponents."""
+        """Return the (algorithm, agent) that plays alone, if the trainer's agent also holds its opponents."""
         ...
 
     @property
@@ -73,7 +73,7 @@ class Trainer(Protocol):
 
     @property
     def environment(self) -> Environment | HostSource:
-        """One environment, or the source of host ones."""
+        """One environment, or the source of host environments."""
         ...
 
     def init(self, key: Key) -> TrainState:
@@ -91,16 +91,16 @@ class Trainer(Protocol):
     def evaluate(
         self, agent: PyTree, key: Key, num_episodes: int = 128, max_steps: int = MAX_STEPS, explore: bool = False
     ) -> Evaluation:
-        """Play whole episodes; as `purerl.evaluate`."""
+        """Play complete episodes; see `purerl.evaluate`."""
         ...
 
     def close(self) -> None:
-        """Release threads and environments; nothing for the compiled loop."""
+        """Release threads and environments; does nothing for the compiled loop."""
         ...
 
 
 class MakeTrainer(Protocol):
-    """Makes the trainer of an algorithm on an environment."""
+    """A function that makes the trainer of an algorithm on an environment."""
 
     def __call__(self, algorithm: AlgorithmFactory, env: Environment, config: Config, /) -> Trainer:
         """Return the trainer.

@@ -1,4 +1,4 @@
-"""Many instances of one environment, stepped together, each starting anew when its episode ends."""
+"""Many instances of one environment, stepped together; each starts a new episode when its episode ends."""
 
 from collections.abc import Callable
 from functools import partial
@@ -26,7 +26,7 @@ Ts = TypeVarTuple("Ts")
 
 
 class VectorState(NamedTuple):
-    """B environments and their episodes, of either loop."""
+    """B environments and their episodes, for both loops."""
 
     env_state: PyTree  # [B, ...]; on the host snapshots by group, () where environments cannot be saved
     episode_return: Array  # f32[B], of the running episodes; of several agents the mean
@@ -37,7 +37,7 @@ class VectorState(NamedTuple):
 
 
 def _named(group_return: dict[str, Array]) -> dict[str, Array]:
-    """Return the groups' returns by the names that they have among an environment's own numbers."""
+    """Return the groups' returns under the names that they have among an environment's own metrics."""
     return {f"return_{group}": total for group, total in group_return.items()}
 
 
@@ -115,16 +115,16 @@ class VectorEnvironment:
         return state, observation, step
 
     def sample(self, key: Key) -> PyTree:
-        """Draw an action for every environment, [B, ...]."""
+        """Sample an action for every environment, [B, ...]."""
         sample = jax.vmap(self.env.action_space.sample)
         return once(lambda key: sample(jax.random.split(key, self.num_envs)), as_generator(key, self.prng))
 
     def each(self, function: Callable[[Environment, *Ts], R], *arguments: *Ts) -> R:
-        """Return the results [B, ...] of a function (env, *arguments) on every environment; arguments [B, ...]."""
+        """Return the results [B, ...] of a function (env, *arguments) on every environment; arguments are [B, ...]."""
         return jax.vmap(partial(function, self.env))(*arguments)
 
     def _reset_all(self, keys: Key) -> tuple[PyTree, ...]:
-        """Return (state, observation)[B] of resets, or (state,) where states are observed."""
+        """Return the (state, observation)[B] of resets, or (state,) if observations are computed from states."""
         parts = 1 if self._observes else 2
         return self.each(lambda env, key: env.reset(key)[:parts], keys)
 
@@ -132,7 +132,7 @@ class VectorEnvironment:
         return self.each(lambda env, state: env.observe(state), env_state)
 
     def _observed(self, reset: tuple[PyTree, ...]) -> tuple[PyTree, PyTree]:
-        """Return (state, observation)[B] of what `_reset_all` returned."""
+        """Return (state, observation)[B] from the result of `_reset_all`."""
         return (reset[0], self._observe(reset[0])) if self._observes else (reset[0], reset[1])
 
     @property

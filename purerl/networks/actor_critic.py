@@ -27,7 +27,7 @@ from purerl.types import Array, EnvironmentSpec, Key, PyTree, pytree, static
 
 
 class ApplyPolicy(Protocol):
-    """How an actor-critic's policy is applied: `ActorCritic.policy`."""
+    """The policy function of an actor-critic: `ActorCritic.policy`."""
 
     def __call__(self, params: PyTree, carry: PyTree, observation: PyTree, /) -> tuple[Any, PyTree]:
         """Return (the distribution of actions [B], the carry [B]), of a carry [B] and observations [B, ...]."""
@@ -35,7 +35,7 @@ class ApplyPolicy(Protocol):
 
 
 class ApplyValue(Protocol):
-    """How an actor-critic's value function is applied: `ActorCritic.value`."""
+    """The value function of an actor-critic: `ActorCritic.value`."""
 
     def __call__(self, params: PyTree, carry: PyTree, observation: PyTree, /) -> Array:
         """Return V(s), f32[...], of a carry [...] and observations [...]."""
@@ -43,7 +43,7 @@ class ApplyValue(Protocol):
 
 
 class UnrollActorCritic(Protocol):
-    """How both are applied to a rollout: `ActorCritic.unroll`."""
+    """The policy and the value function along a rollout: `ActorCritic.unroll`."""
 
     def __call__(self, params: PyTree, carry: PyTree, observation: PyTree, done: Array, /) -> tuple[Any, Array, PyTree]:
         """Return (distribution [T, B], value f32[T, B], carry [T, B] after each step).
@@ -79,7 +79,7 @@ class PolicyAgent(NamedTuple):
     curiosity: PyTree = None  # `purerl.algos.curiosity.Curiosity`, or None
 
     def normalize(self, observation: PyTree) -> PyTree:
-        """Return observations [...] as the networks take them."""
+        """Return observations [...] as the networks' inputs."""
         return normalized(self.observation_statistics, observation)
 
     def in_reward_units(self, value: Array) -> Array:
@@ -104,7 +104,7 @@ class PolicyAgent(NamedTuple):
         return self._replace(value_statistics=new), batch
 
     def stepped(self, params: PyTree, opt_state: PyTree) -> "PolicyAgent":
-        """Return the agent after an update."""
+        """Return the agent with new parameters and optimizer state, counting one more update."""
         return self._replace(params=params, opt_state=opt_state, num_updates=increment(self.num_updates))
 
 
@@ -131,7 +131,7 @@ Network = NetworkFactory | Module  # what an algorithm accepts as `network`
 
 
 def network_of(network: Network) -> NetworkFactory:
-    """Return a factory as it is; of a module, the factory whose networks have it below their heads.
+    """Return a factory unchanged; for a module, the factory of networks that have it below their heads.
 
     Raises:
       InputError: if it is neither.
@@ -166,7 +166,7 @@ def networks_for(
 
 
 class Memories(NamedTuple):
-    """The carry of two recurrent layers."""
+    """The recurrent states of two recurrent layers."""
 
     actor: PyTree
     critic: PyTree
@@ -244,7 +244,7 @@ def actor_critic(
 
 
 def _head(config: ActorCriticConfig, outputs: int, scale: float) -> nn.Module:
-    """Return what stands behind a body, whose last layer has weights of gain `scale`."""
+    """Return the layers above a body, the last of which has weights of gain `scale`."""
     last = dense(outputs, scale, initializer=config.initializer)
     if not config.head_sizes:
         return last

@@ -20,7 +20,7 @@ EPSILON = 1e-3  # added to variances
 
 
 class BatchRenorm(nn.Module):
-    """Standardize the last axis f32[N, n], by the running statistics or, in training, by those of the batch.
+    """Standardize the last axis f32[N, n], by the running statistics or, in training, by the batch's.
 
     In training the output is corrected to what the running statistics would give, up to bounds; gradients flow through
     the batch's own. The collection "batch_stats" holds the running statistics.
@@ -37,7 +37,7 @@ class BatchRenorm(nn.Module):
         warmup: Array | int = 0,
         counted: Array | None = None,
     ) -> Array:
-        """Return the output; if `train`, the running statistics also move by `step` to those of the batch.
+        """Return the output; if `train`, also move the running statistics by `step` toward the batch's.
 
         The first `warmup` batches are not corrected. The batch's statistics are those of the rows that are `counted`,
         bool[N]; None: all.

@@ -14,7 +14,7 @@ from purerl.xla.convolution import PART, convolve, few_images_are_faster
 
 
 def _numbers(x: Array) -> Array:
-    """Return f32, bytes divided by 255; those of other bounds come as numbers, from `images.numbers`."""
+    """Return images as f32: bytes divided by 255; other bounds are already scaled by `images.numbers`."""
     return x.astype(jnp.float32) / 255.0 if x.dtype == jnp.uint8 else x.astype(jnp.float32)
 
 
@@ -93,7 +93,7 @@ class ResidualCNN(nn.Module):
 
 
 class MakeCNN(Protocol):
-    """Makes a network for images."""
+    """A function that makes a network for images."""
 
     def __call__(self, *, layer_norm: bool, dtype: object, initializer: str) -> nn.Module:
         """Return the module; arguments as the settings of `Torso`."""
@@ -101,7 +101,7 @@ class MakeCNN(Protocol):
 
 
 def in_parts(module: CNN | ResidualCNN, x: Array) -> Array:
-    """Apply a module's layers to images [..., height, width, channels], on a CPU to at most `PART` at once.
+    """Apply a module's layers to images [..., height, width, channels]; on a CPU, to at most `PART` at once.
 
     Bytes become numbers there. So many go through all layers while they are in the cache: Nature's network passes 256
     images 1.5 times as fast as in parts of each layer. The parts are alike; what the last one lacks are black images.

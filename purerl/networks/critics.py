@@ -31,7 +31,7 @@ class Critics(NamedTuple):
 
 
 class _BesideAction(nn.Module):
-    """A module's features of the observation, next to the action, through dense layers."""
+    """Dense layers on a module's features of the observation, concatenated with the action."""
 
     torso: nn.Module
     layers: nn.Module
@@ -50,7 +50,7 @@ def critics(
     network: Module | None = None,
     outputs: int | None = None,
 ) -> Critics:
-    """Return critics for an observation space; their input is the observation next to the action.
+    """Return critics for an observation space; their input is the observation concatenated with the action.
 
     Args:
       space: the space of observations.

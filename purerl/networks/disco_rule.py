@@ -1,4 +1,4 @@
-"""Disco: an update rule that its makers discovered; Disco103 is the one with the published weights.
+"""Disco: a discovered update rule; Disco103 is the rule with the published weights.
 
 A rule is a pytree with parameters, `initial_carry() -> state` and `rule(state, inputs) -> (targets, state)`, like those
 in `purerl.functional.update_rules`.
@@ -20,7 +20,7 @@ from purerl.types import Array, Key, number, pytree
 
 
 class DiscoInputs(NamedTuple):
-    """What the rule reads: rollouts of T steps, and predictions in S = T + K states, those steps and K successors.
+    """The inputs of the rule: rollouts of T steps, and predictions in S = T + K states, the steps and K successors.
 
     The successor of a step is the next one, unless one of the K follows it. After a termination it is the first state
     of the next episode, as it was when the rule was discovered.
@@ -41,7 +41,7 @@ class DiscoInputs(NamedTuple):
 
 
 class DiscoTargets(NamedTuple):
-    """What the agent should predict; distributions as logits."""
+    """The targets of the agent's predictions; distributions as logits."""
 
     policy: Array  # f32[T, B, A]
     y: Array  # f32[T, B, m]
@@ -52,7 +52,7 @@ class DiscoTargets(NamedTuple):
 
 
 class DiscoState(NamedTuple):
-    """What the rule remembers of an agent's life."""
+    """The rule's memory of an agent's life."""
 
     network: MetaState
     advantage: MovingMoments
@@ -60,7 +60,7 @@ class DiscoState(NamedTuple):
 
 @pytree
 class DiscoRule:
-    """Disco: targets of the policy, of y and of z from a meta-network; targets of q from Retrace.
+    """Disco: targets of the policy, y and z come from a meta-network; targets of q from Retrace.
 
     Source: Oh et al. (2025), "Discovering state-of-the-art reinforcement learning algorithms", Nature,
     doi:10.1038/s41586-025-09761-x.
@@ -70,12 +70,12 @@ class DiscoRule:
 
     @staticmethod
     def create(key: Key, sizes: MetaSizes = MetaSizes()) -> "DiscoRule":
-        """Draw the weights: a rule that teaches nothing yet."""
+        """Sample the weights of an untrained rule."""
         return DiscoRule(weights=meta_network.random_weights(key, sizes))
 
     @staticmethod
     def load(path: str | Path) -> "DiscoRule":
-        """Return the rule of a file such as disco_103.npz.
+        """Return the rule in a file such as disco_103.npz.
 
         Raises:
           InputError: if there is no such file, or it holds anything but the arrays of such a rule.

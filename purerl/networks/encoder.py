@@ -35,7 +35,7 @@ class NetworkConfig(Config):
 
 
 class EncodeStep(Protocol):
-    """Encodes one observation: `Encoder.step`."""
+    """A function that encodes one observation: `Encoder.step`."""
 
     def __call__(self, params: PyTree, carry: PyTree, observation: PyTree, /) -> tuple[Array, PyTree]:
         """Return (features f32[..., size], carry [...]), of a carry [...] and observations [..., *]."""
@@ -43,7 +43,7 @@ class EncodeStep(Protocol):
 
 
 class EncodeRollout(Protocol):
-    """Encodes a rollout: `Encoder.unroll`."""
+    """A function that encodes a rollout: `Encoder.unroll`."""
 
     def __call__(self, params: PyTree, carry: PyTree, observation: PyTree, done: Array, /) -> tuple[Array, PyTree]:
         """Return (features f32[T, B, size], carry [T, B] after each step).
@@ -70,7 +70,7 @@ class Encoder(NamedTuple):
 def make_torso(
     space: Space, config: NetworkConfig, hidden_sizes: tuple[int, ...], network: Module | None = None
 ) -> tuple[nn.Module, int]:
-    """Return (the torso that a config describes, or a user's `network`, the number of its features).
+    """Return (the torso that a config describes, or a user's `network`; the number of its features).
 
     It is for an observation space without its mask of legal actions.
     """
@@ -94,7 +94,7 @@ def make_torso(
 
 
 def hidden_layers(config: NetworkConfig, sizes: tuple[int, ...], gain: float = 2**0.5) -> MLP:
-    """Return hidden layers of these units as a config describes them; `gain` as for `MLP`."""
+    """Return hidden layers with these units as a config describes them; `gain` as for `MLP`."""
     return MLP(
         hidden_sizes=sizes,
         activation=config.activation,
@@ -106,7 +106,7 @@ def hidden_layers(config: NetworkConfig, sizes: tuple[int, ...], gain: float = 2
 
 
 def check_layers(hidden_sizes: tuple[int, ...], what: str) -> None:
-    """Raise an `InputError` where there are no hidden layers and `what` needs one."""
+    """Raise an `InputError` if there are no hidden layers but `what` needs one."""
     if not hidden_sizes:
         raise InputError(f"hidden_sizes is empty; {what} needs one layer at least")
 
@@ -121,7 +121,7 @@ def encoder(
 
 
 def encoder_of(space: Space, torso: nn.Module, size: int) -> Encoder:
-    """Return the encoder that a torso is, from an observation space to `size` features."""
+    """Return the encoder that a torso forms, from an observation space to `size` features."""
     example = _example(space)
     return Encoder(
         init=lambda key: init(torso, key, example()),
@@ -192,7 +192,7 @@ def _step_by_step(
     *,
     begin: PyTree,
 ) -> tuple[Array, PyTree]:
-    """Return (hidden [T, B, n], carries [T, B] after each step); where an episode ends the next starts from `begin`."""
+    """Return (hidden [T, B, n], carries [T, B] after each step); after the end of an episode, `begin` follows."""
 
     def advance(carry: PyTree, at: tuple[Array, Array]) -> tuple[PyTree, tuple[Array, PyTree]]:
         carry, hidden = step(carry, at[0])
@@ -203,7 +203,7 @@ def _step_by_step(
 
 
 def _blind(base: Encoder) -> Encoder:
-    """Return an encoder that leaves a global state out of what it is given."""
+    """Return an encoder that ignores the global state in its input."""
     return base._replace(
         step=lambda params, carry, observation: base.step(params, carry, without_global_state(observation)),
         unroll=lambda params, carry, observation, done: base.unroll(

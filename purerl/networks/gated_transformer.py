@@ -1,4 +1,4 @@
-"""A transformer with gates in place of residual sums, as a recurrent layer whose state is the last activations."""
+"""A transformer with gates instead of residual sums, as a recurrent layer whose state is the last activations."""
 
 import math
 
@@ -14,7 +14,7 @@ BIAS = 2.0  # of the gates: at first a layer passes on its input
 
 
 class Gate(nn.Module):
-    r"""A gated recurrent unit between a layer's input x and what a sublayer made of it, y.
+    r"""A gated recurrent unit between a layer's input x and a sublayer's output y.
 
     r = sigmoid(W_r y + U_r x),  z = sigmoid(W_z y + U_z x - b),  h = tanh(W_h y + U_h (r * x)),  (1 - z) x + z h
     """
@@ -31,7 +31,7 @@ class Gate(nn.Module):
 
 
 class GatedTransformer(nn.RNNCellBase):
-    r"""The gated transformer-XL, a step at a time.
+    r"""The gated Transformer-XL, applied one step at a time.
 
     Each of `LAYERS` layers attends from a step to itself and the `STEPS` before, as far as the episode goes back:
 
@@ -76,10 +76,10 @@ class GatedTransformer(nn.RNNCellBase):
         return layer("mix")(mixed.reshape(*mixed.shape[:-2], self.features))
 
     def initialize_carry(self, rng: Key, input_shape: tuple[int, ...]) -> Array:
-        """Return the state at the start of an episode: zeros, none of which are of it."""
+        """Return the state at the start of an episode: zeros, all marked as invalid."""
         return jnp.zeros((*input_shape[:-1], STEPS * (LAYERS * self.features + 1)))
 
     @property
     def num_feature_axes(self) -> int:
-        """Axes of an input that are no batch."""
+        """The number of feature axes of an input."""
         return 1

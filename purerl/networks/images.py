@@ -1,4 +1,4 @@
-"""Images among observations: which arrays are images, where their channels are, and bytes as numbers."""
+"""Images in observations: which arrays are images, where their channels are, and bytes as numbers."""
 
 import math
 
@@ -13,7 +13,7 @@ MOST_CHANNELS = 16  # of an image whose channels, or stacked frames, come first
 
 
 def image_shape(space: Space) -> tuple[int, int, int] | None:
-    """Return (height, width, channels) of the images of a space; None where they are no images.
+    """Return (height, width, channels) of a space's images; None if it has none.
 
     Three axes are an image, with the channels last unless the first axis is the shortest. Four axes are stacked frames
     where they hold bytes: [frames, height, width, channels] or [frames, channels, height, width].
@@ -44,7 +44,7 @@ def _is_bytes(space: Box) -> bool:
 
 
 def is_moved(space: Space) -> bool:
-    """Return whether the images of a space are given to a network with their axes in another order."""
+    """Return whether the images of a space reach a network with their axes in another order."""
     shape = image_shape(space)
     return shape is not None and shape != space.struct.shape
 
@@ -65,14 +65,14 @@ def as_image(space: Space, x: Array) -> Array:
 
 
 def numbers(space: Space, x: Array) -> Array:
-    """Return what a network takes, f32[..., *]: bytes are divided by their upper bound."""
+    """Return a network's input, f32[..., *]: bytes are divided by their upper bound."""
     if x.dtype != jnp.uint8:
         return x.astype(jnp.float32)
     return x.astype(jnp.float32) / _upper(space)
 
 
 def is_full_bytes(space: Space) -> bool:
-    """Return whether bytes of a space reach 255, so that `numbers` divides all by that."""
+    """Return whether a space's bytes reach 255, so that `numbers` divides them by 255."""
     return isinstance(_upper(space), float)
 
 

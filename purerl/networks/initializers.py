@@ -1,4 +1,4 @@
-"""Initializers: how the weights of a layer are drawn."""
+"""Initializers: distributions of a layer's initial weights."""
 
 import math
 from collections.abc import Callable, Sequence
@@ -13,7 +13,7 @@ from purerl.types import Array, Key
 
 
 class Initializer(Protocol):
-    """Draws the initial weights of a layer."""
+    """A function that samples the initial weights of a layer."""
 
     def __call__(self, key: Key, shape: Any, dtype: object = ..., /) -> Array:
         """Return an array of this shape and dtype."""

@@ -1,4 +1,4 @@
-"""Recurrent layers whose state is a linear recurrence, so that nothing but sums and products waits for the step before.
+"""Recurrent layers whose state is a linear recurrence, so that only sums and products depend on the previous step.
 
     h_t = a_t * h_{t-1} + b_t,  elementwise; 0 stands for h_{t-1} where the step before ended an episode
 
@@ -20,13 +20,13 @@ LONGEST = 0.999  # |lambda| at first, at most
 
 
 def complex_product(a: Array, b: Array) -> Array:
-    """Return the products of complex numbers, f32[..., 2 n]: n real parts, then n imaginary ones."""
+    """Return the products of complex numbers, f32[..., 2 n]: n real parts, then n imaginary parts."""
     (a, ai), (b, bi) = jnp.split(a, 2, axis=-1), jnp.split(b, 2, axis=-1)
     return jnp.concatenate([a * b - ai * bi, a * bi + ai * b], axis=-1)
 
 
 class LinearRNN(nn.RNNCellBase):
-    r"""A layer with such a state h, in a block: a cell as flax's, and `unroll` for whole sequences.
+    r"""A layer with such a state h, in a block: a cell like flax's, and `unroll` for complete sequences.
 
         u = W x + c,  a, b = gates(norm(u)),  h' = a * h + b,  y = gelu(C h'),  output = u + y * sigmoid(G y + d)
 
@@ -71,12 +71,12 @@ class LinearRNN(nn.RNNCellBase):
 
     @property
     def num_feature_axes(self) -> int:
-        """Axes of an input that are no batch."""
+        """The number of feature axes of an input."""
         return 1
 
 
 class MinGRU(LinearRNN):
-    r"""The minimal gated recurrent unit: its gate sees the input alone, not the state.
+    r"""The minimal gated recurrent unit: its gate depends on the input only, not on the state.
 
         z = sigmoid(W_z x + c_z),  h' = (1 - z) h + z (W_h x + c_h)
 
@@ -84,7 +84,7 @@ class MinGRU(LinearRNN):
     """
 
     def setup(self) -> None:
-        """Make the gate and the candidate, too."""
+        """Make the gate and the candidate in addition."""
         super().setup()
         self.gate, self.candidate = nn.Dense(self.features), nn.Dense(self.features)
 
@@ -107,7 +107,7 @@ class LRU(LinearRNN):
     product: ClassVar[Callable[[Array, Array], Array]] = staticmethod(complex_product)
 
     def setup(self) -> None:
-        """Make the eigenvalues and B, too."""
+        """Make the eigenvalues and B in addition."""
         super().setup()
         n = self.features
         even = lambda low, high: lambda key: jax.random.uniform(key, (n,), minval=low, maxval=high)

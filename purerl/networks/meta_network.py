@@ -1,4 +1,4 @@
-"""The meta-network of Disco: it reads what an agent predicts along rollouts and returns what it should predict.
+"""The meta-network of Disco: from an agent's predictions along rollouts to the targets of these predictions.
 
 One LSTM reads each rollout backwards. A second LSTM takes one step per update: its state lasts as long as the agent
 and scales what the first one found.
@@ -66,7 +66,7 @@ def layer_shapes(sizes: MetaSizes = MetaSizes()) -> dict[str, tuple[int, int]]:
 
 
 def random_weights(key: Key, sizes: MetaSizes = MetaSizes()) -> dict[str, Layer]:
-    """Draw weights (LeCun); biases are 0."""
+    """Sample weights (LeCun); biases are 0."""
     draw, shapes = jax.nn.initializers.lecun_normal(), layer_shapes(sizes)
     keys = jax.random.split(key, len(shapes))
     return {
@@ -76,7 +76,7 @@ def random_weights(key: Key, sizes: MetaSizes = MetaSizes()) -> dict[str, Layer]
 
 
 class MetaState(NamedTuple):
-    """The state of the LSTM that takes a step per update."""
+    """The state of the LSTM that takes one step per update."""
 
     hidden: Array  # f32[lifetime_units]
     cell: Array  # f32[lifetime_units]
@@ -89,7 +89,7 @@ class MetaState(NamedTuple):
 
 
 class Heads(NamedTuple):
-    """What the network sees of an agent's predictions, as logits, in S = T + K states: of T steps and K successors."""
+    """An agent's predictions as the network sees them: logits in S = T + K states, of T steps and K successors."""
 
     policy: Array  # f32[S, B, A]
     y: Array  # f32[S, B, m], of a state
@@ -97,7 +97,7 @@ class Heads(NamedTuple):
 
 
 class MetaInputs(NamedTuple):
-    """What the network sees."""
+    """The inputs of the network."""
 
     action: Array  # i32[T, B]
     reward: Array  # f32[T, B]
@@ -117,7 +117,7 @@ class MetaInputs(NamedTuple):
 
 
 class MetaTargets(NamedTuple):
-    """What the agent should predict, as logits."""
+    """The targets of the agent's predictions, as logits."""
 
     policy: Array  # f32[T, B, A]
     y: Array  # f32[T, B, m]
@@ -151,7 +151,7 @@ def _live(weights: Weights, state: MetaState, inputs: MetaInputs, *, summary: Ar
 
 
 def _embed(weights: Weights, prefix: str, inputs: MetaInputs) -> tuple[Array, Array]:
-    """Return (f32[T, B, PER_STEP] of the steps, f32[T, B, A, ACTION_FEATURES] of their actions)."""
+    """Embed the steps, f32[T, B, PER_STEP], and their actions, f32[T, B, A, ACTION_FEATURES]."""
     length, stop = inputs.reward.shape[0], jax.lax.stop_gradient
     taken = lambda x: at_action(x[:length], inputs.action)
     pair = lambda x: [x[:length], with_successors(x[:length], x[length:], inputs.follows)]
@@ -192,7 +192,7 @@ def _embed(weights: Weights, prefix: str, inputs: MetaInputs) -> tuple[Array, Ar
 
 
 def _read_backwards(layer: Layer, x: Array, done: Array) -> Array:
-    """Return the hidden state after each step of an LSTM that goes from the last step to the first, f32[T, B, n]."""
+    """Return the hidden state after each step of an LSTM that runs from the last step to the first, f32[T, B, n]."""
     inputs, recurrent = layer.kernel[: x.shape[-1]], layer.kernel[x.shape[-1] :]
 
     def step(carry: tuple[Array, Array], now: tuple[Array, Array]) -> tuple[tuple[Array, Array], Array]:
@@ -206,7 +206,7 @@ def _read_backwards(layer: Layer, x: Array, done: Array) -> Array:
 
 
 def _lstm(gates: Array, cell: Array) -> tuple[Array, Array]:
-    """Return (hidden, cell) from gates f32[..., 4 n] and the cell before."""
+    """Return (hidden, cell) from gates f32[..., 4 n] and the previous cell."""
     write, new, keep, read = jnp.split(gates, 4, axis=-1)
     cell = jax.nn.sigmoid(keep + 1.0) * cell + jax.nn.sigmoid(write) * jnp.tanh(new)
     return jax.nn.sigmoid(read) * jnp.tanh(cell), cell
@@ -217,13 +217,13 @@ def _affine(layer: Layer, x: Array) -> Array:
 
 
 def _number_of(weights: Weights, name: str, logits: Array) -> Array:
-    """Return the number that the network sees of a prediction, f32[..., m] -> f32[..., 1]."""
+    """Return the scalar that the network sees of a prediction, f32[..., m] -> f32[..., 1]."""
     hidden = jax.nn.relu(_affine(weights[f"{name}_0"], jax.nn.softmax(logits)))
     return _affine(weights[f"{name}_1"], hidden)
 
 
 def _with_mean(layer: Layer, x: Array) -> Array:
-    """Apply a layer to each action beside the mean over the actions, f32[T, B, A, n] -> f32[T, B, A, m]."""
+    """Apply a layer to each action together with the mean over the actions, f32[T, B, A, n] -> f32[T, B, A, m]."""
     mean = jnp.broadcast_to(jnp.mean(x, axis=2, keepdims=True), x.shape)
     return jax.nn.relu(_affine(layer, jnp.concatenate([x, mean], axis=-1)))
 

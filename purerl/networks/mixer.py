@@ -1,4 +1,4 @@
-"""Mixers: the function from the values of a team's agents to the value of the team."""
+"""Mixers: functions from the values of a team's agents to the value of the team."""
 
 from collections.abc import Callable
 from functools import partial
@@ -15,15 +15,15 @@ SMALL = 0.01  # scale of the weights at first: larger ones saturate the ELU wher
 
 
 class MixValues(Protocol):
-    """Mixes the values of a team's agents: `Mixer.apply`."""
+    """A function that mixes the values of a team's agents: `Mixer.apply`."""
 
     def __call__(self, params: PyTree, values: Array, observation: PyTree, /) -> Array:
-        """Return the team's value f32[N], of its agents' values f32[N, n] and the team's observation [N, ...]."""
+        """Return the team's value f32[N] from its agents' values f32[N, n] and the team's observation [N, ...]."""
         ...
 
 
 class Mixer(NamedTuple):
-    """A team's value from those of its agents, as pure functions."""
+    """The value of a team from those of its agents, as pure functions."""
 
     init: Callable[[Key], PyTree]  # key -> params
     apply: MixValues

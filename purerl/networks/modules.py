@@ -1,4 +1,4 @@
-"""A user's own module as a torso: of flax linen or NNX, a pair (init, apply) as of haiku, a pytree as of equinox."""
+"""A user's module as a torso: flax linen, NNX, a pair (init, apply) as in haiku, or a pytree as in equinox."""
 
 import inspect
 import math
@@ -36,7 +36,7 @@ axis.
 
 
 def is_module(network: object) -> bool:
-    """Return whether something is a module of one of these kinds, or a function that makes one."""
+    """Return whether an object is a module of one of these kinds, or a function that makes one."""
     if isinstance(network, nn.Module) or _is_nnx(network) or _takes(network, "rngs"):
         return True
     return _pair(network) is not None or _is_pytree(network) or _takes(network, "key")
@@ -48,7 +48,7 @@ def _is_nnx(network: object) -> bool:
 
 
 def _takes(network: object, argument: str) -> bool:
-    """Return whether something is a function whose first argument has a name."""
+    """Return whether an object is a function whose first argument has this name."""
     if not callable(network) or isinstance(network, nn.Module | type):
         return False
     try:
@@ -58,7 +58,7 @@ def _takes(network: object, argument: str) -> bool:
 
 
 def _pair(network: object) -> tuple[Callable[..., PyTree], Callable[..., PyTree]] | None:
-    """Return (init, apply) of a pair or of an object with these two; None of anything else."""
+    """Return (init, apply) of a pair, or of an object with both; None for anything else."""
     if isinstance(network, tuple) and not hasattr(network, "_fields"):
         init, apply = network if len(network) == 2 else (None, None)
     else:
@@ -67,7 +67,7 @@ def _pair(network: object) -> tuple[Callable[..., PyTree], Callable[..., PyTree]
 
 
 def _is_pytree(network: object) -> bool:
-    """Return whether something can be called and is a pytree that holds arrays."""
+    """Return whether an object can be called and is a pytree that holds arrays."""
     return callable(network) and any(map(_is_parameter, jax.tree.leaves(network)))
 
 
@@ -76,7 +76,7 @@ def _is_parameter(leaf: PyTree) -> bool:
 
 
 def own_torso(space: Space, network: Module) -> tuple[nn.Module, int]:
-    """Return (the torso that a module is for an observation space, the number of its features n).
+    """Return (the torso that a module forms for an observation space, the number n of its features).
 
     Raises:
       InputError: if it is no module, does not take such observations, or returns something else.
@@ -228,7 +228,7 @@ def _with_paths(tree: PyTree) -> list[tuple[KeyPath, PyTree]]:
 
 
 def _as_rows(space: Space, observation: PyTree) -> tuple[PyTree, tuple[int, ...]]:
-    """Return (the observation with its leading axes as one, those axes)."""
+    """Return (the observation with its leading axes flattened, those axes)."""
     seen, _ = split_mask(observation)
     shapes = space.struct
     parts = jax.tree.structure(shapes).flatten_up_to(_known(seen, shapes))
@@ -239,7 +239,7 @@ def _as_rows(space: Space, observation: PyTree) -> tuple[PyTree, tuple[int, ...]
 
 
 def _known(observation: PyTree, shapes: PyTree) -> PyTree:
-    """Return the parts of an observation that its space names."""
+    """Return the parts of an observation that the space names."""
     if not isinstance(shapes, dict):
         return observation
     return {name: _known(observation[name], part) for name, part in shapes.items()}

@@ -1,4 +1,4 @@
-"""The heads of an agent that follows Disco: predictions of a state, and of each action by a model of one step."""
+"""The heads of an agent that follows Disco: predictions for a state, and for each action by a one-step model."""
 
 from typing import NamedTuple
 
@@ -13,7 +13,7 @@ SMALL = nn.initializers.truncated_normal(0.01)  # of the heads of a state
 
 
 class Predictions(NamedTuple):
-    """What an agent predicts in states [...], as logits; the axis A of z, q and next_policy is that of actions."""
+    """An agent's predictions in states [...], as logits; the axis A of z, q and next_policy is that of actions."""
 
     policy: Array  # f32[..., A]
     y: Array  # f32[..., m], of the state; the rule gives it its meaning
@@ -23,7 +23,7 @@ class Predictions(NamedTuple):
 
 
 class PredictionHeads(nn.Module):
-    """Features f32[..., k] -> `Predictions`; z, q and next_policy see an LSTM that took a step by each action."""
+    """Features f32[..., k] -> `Predictions`; an LSTM takes one step per action for z, q and next_policy."""
 
     num_actions: int
     num_predictions: int  # m
@@ -33,7 +33,7 @@ class PredictionHeads(nn.Module):
 
     @nn.compact
     def __call__(self, features: Array, action: Array | None = None) -> Predictions:
-        """Return the predictions; z, q and next_policy of all actions, or of i32[...] without the axis A."""
+        """Return the predictions; z, q and next_policy for all actions, or for i32[...] without the axis A."""
         after = self._after_action(features, action)
 
         def of_action(size: int) -> Array:

@@ -101,7 +101,7 @@ class _TorsoAndHead(nn.Module):
 
 
 def num_actions(spec: EnvironmentSpec, what: str) -> int:
-    """Return the number of discrete actions; `what` is the algorithm, for the error.
+    """Return the number of discrete actions; `what` names the algorithm in the error.
 
     Raises:
       InputError: if the actions are not discrete.
@@ -115,7 +115,7 @@ class QFunction(Protocol):
     """`QNetwork.apply`."""
 
     def __call__(self, params: PyTree, observation: PyTree, noise: Key | None = None, /) -> Array:
-        """Return Q values f32[..., num_actions], or [..., num_actions, num_atoms], of observations [..., *].
+        """Return Q values f32[..., num_actions], or [..., num_actions, num_atoms], for observations [..., *].
 
         `noise` is a key for noisy layers; None: without noise.
         """
@@ -123,7 +123,7 @@ class QFunction(Protocol):
 
 
 class QNetwork(NamedTuple):
-    """A Q network as pure functions; a user's own may replace it."""
+    """A Q network as pure functions; a user's own can replace it."""
 
     init: Callable[[Key], PyTree]  # key -> params
     apply: QFunction
@@ -139,7 +139,7 @@ def q_network(
     noisy: bool = False,
     network: Module | None = None,
 ) -> QNetwork:
-    """Return a Q network for an observation space; it sees neither an action mask nor a global state.
+    """Return a Q network for an observation space; it ignores action masks and global states.
 
     The last of `config.hidden_sizes` is in the head if that is dueling or noisy, else in the torso.
 
@@ -217,12 +217,12 @@ class QuantileFunction(Protocol):
     """`QuantileNetwork.at`."""
 
     def __call__(self, params: PyTree, observation: PyTree, tau: Array, noise: Key | None = None, /) -> Array:
-        """Return quantiles f32[..., num_actions, n] of observations [..., *] at levels tau f32[..., n]."""
+        """Return quantiles f32[..., num_actions, n] for observations [..., *] at levels tau f32[..., n]."""
         ...
 
 
 class QuantileNetwork(NamedTuple):
-    """Quantiles of the return at given levels, as pure functions; a user's own may replace it."""
+    """Quantiles of the return at given levels, as pure functions; a user's own can replace it."""
 
     init: Callable[[Key], PyTree]  # key -> params
     at: QuantileFunction
@@ -238,7 +238,7 @@ def quantile_network(
     noisy: bool = False,
     network: Module | None = None,
 ) -> QuantileNetwork:
-    """Return a network of quantiles for an observation space: as `q_network`, with a hidden layer in the head."""
+    """Return a quantile network for an observation space: like `q_network`, with a hidden layer in the head."""
     torso, _ = make_torso(without_global_state(space), config, config.hidden_sizes[:-1], network)
     head = QHead(
         num_actions=num_actions,

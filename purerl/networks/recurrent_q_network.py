@@ -1,4 +1,4 @@
-"""Recurrent Q networks: values of every action from what was observed so far."""
+"""Recurrent Q networks: values of every action from the observations so far."""
 
 from collections.abc import Callable
 from typing import NamedTuple, Protocol

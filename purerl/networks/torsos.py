@@ -35,7 +35,7 @@ def dense(features: int, scale: float, dtype: DTypeLike = jnp.float32, initializ
 
 
 class MLP(nn.Module):
-    """Dense layers of weights of one gain, an activation after each: f32[..., n] -> [..., hidden_sizes[-1]]."""
+    """Dense layers with weights of one gain, each followed by an activation: f32[..., n] -> [..., hidden_sizes[-1]]."""
 
     hidden_sizes: tuple[int, ...] = (64, 64)
     activation: str = "tanh"
@@ -56,7 +56,7 @@ class MLP(nn.Module):
 
 
 class ResidualMLP(nn.Module):
-    """A linear layer, a residual block of each of `hidden_sizes`, a layer norm: f32[..., n] -> [..., hidden_sizes[-1]].
+    """A linear layer, residual blocks for `hidden_sizes`, and a layer norm: f32[..., n] -> [..., hidden_sizes[-1]].
 
     A block adds to its input what two dense layers, the first four times as wide, make of its layer norm.
 
@@ -84,7 +84,7 @@ TORSOS = ("auto", "mlp", "simba", *CNNS)
 
 
 class Torso(nn.Module):
-    """A network from an observation to features: images, if there are any, through a CNN; all together through an MLP.
+    """A network from an observation to features: images pass through a CNN, and everything through an MLP.
 
     A choice becomes one-hot, bytes are divided by their upper bound, a single number n that counts, such as the steps
     so far, goes in as sign(n) log(1 + |n|), and the parts of a dict are put side by side in the order of their names.
@@ -146,5 +146,5 @@ def apply(module: nn.Module, params: PyTree, *args: object) -> PyTree:
 
 
 def init(module: nn.Module, key: Key, *args: PyTree) -> PyTree:
-    """Return the parameters of a module, initialized on example inputs; {} of one that has none."""
+    """Return the parameters of a module, initialized on example inputs; {} for a module without any."""
     return module.init(key, *args).get("params", {})

@@ -40,7 +40,7 @@ NAMES = {  # layer of `layer_shapes` -> its name in the file
 
 
 def array_shapes(sizes: MetaSizes = MetaSizes()) -> dict[str, tuple[int, ...]]:
-    """Return {name in the file: shape}; the kernel of a convolution over actions has an axis more."""
+    """Return {name in the file: shape}; the kernel of a convolution over actions has an extra axis."""
     shapes: dict[str, tuple[int, ...]] = {}
     for layer, (inputs, outputs) in layer_shapes(sizes).items():
         name = NAMES[layer]
@@ -50,7 +50,7 @@ def array_shapes(sizes: MetaSizes = MetaSizes()) -> dict[str, tuple[int, ...]]:
 
 
 def read(path: str | Path, sizes: MetaSizes = MetaSizes()) -> dict[str, Layer]:
-    """Return the layers of a file.
+    """Return the layers in a file.
 
     Raises:
       InputError: if there is no such file, or it holds anything but the expected arrays.

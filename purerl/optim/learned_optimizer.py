@@ -1,4 +1,4 @@
-"""OPEN: an optimizer whose update is a small recurrent network, the same for each parameter of an agent."""
+"""OPEN: an optimizer whose update is a small recurrent network, shared by all parameters of an agent."""
 
 import math
 from typing import Any, NamedTuple
@@ -17,7 +17,7 @@ UNITS, WIDTH = 8, 16
 
 
 class OPENState(NamedTuple):
-    """What it remembers of each parameter."""
+    """The optimizer's memory of each parameter."""
 
     steps: Array  # i32[], gradient steps so far
     key: Key
@@ -44,7 +44,7 @@ class OPEN:
 
     @staticmethod
     def create(key: Key) -> "OPEN":
-        """Draw the weights; the last layer is 0, so that it starts without an update."""
+        """Sample the weights; the last layer is 0, so initially the optimizer makes no update."""
         draw = jax.nn.initializers.lecun_normal()
         keys = jax.random.split(key, 4)
         return OPEN(
@@ -67,7 +67,7 @@ class OPEN:
         )
 
     def __call__(self, plan: GradientPlan) -> optax.GradientTransformation:
-        """Return the optax transformation for a run; it needs the parameters in `update`."""
+        """Return the optax transformation for a run; its `update` needs the parameters."""
 
         def init(params: PyTree) -> OPENState:
             averages = jax.tree.map(lambda p: jnp.zeros((len(DECAYS), *p.shape)), params)
@@ -96,7 +96,7 @@ class OPEN:
         return optax.GradientTransformation(init, update)  # type: ignore[arg-type]
 
     def _one(self, features: Array, carry: Array, noise: Array) -> tuple[Array, Array]:
-        """Return (the update, the memory) of the parameters of an array."""
+        """Return (the update, the memory) for the parameters of one array."""
         w = self.network
         of_input = features @ w["input"] + w["input_bias"]
         of_memory = carry @ w["hidden"]
@@ -115,7 +115,7 @@ class OPEN:
 
 
 def _key_of(params: PyTree) -> Key:
-    """Return a key that the parameters at first determine, so that each seed has its own noise."""
+    """Return a key that the initial parameters determine, so that each seed has its own noise."""
     bits = [jnp.sum(jax.lax.bitcast_convert_type(p, jnp.uint32), dtype=jnp.uint32) for p in jax.tree.leaves(params)]
     return jax.random.key(jnp.sum(jnp.stack(bits), dtype=jnp.uint32))
 

@@ -1,4 +1,4 @@
-"""Minibatches: several shuffled passes of gradient steps over the samples of a rollout, or over its sequences."""
+"""Minibatches: several shuffled passes of gradient steps over the samples or sequences of a rollout."""
 
 from collections.abc import Callable
 from typing import Any, Protocol
@@ -35,7 +35,7 @@ class MinibatchStep(Protocol):
     """A step on a minibatch."""
 
     def __call__(self, learner: PyTree, minibatch: PyTree, carry: PyTree, /) -> tuple[PyTree, Metrics]:
-        """Return (learner, metrics f32[] by name); the minibatch and its carry are those of `MinibatchLoss`."""
+        """Return (learner, metrics f32[] by name); the minibatch and its carry are as for `MinibatchLoss`."""
         ...
 
 
@@ -94,7 +94,7 @@ def minibatch_epochs(
 def _gradient(
     loss: MinibatchLoss, params: PyTree, samples: tuple[PyTree, PyTree], mask: Array | None, *, whole: bool
 ) -> tuple[PyTree, Metrics]:
-    """Return (the gradient of a minibatch's loss, metrics); samples that are independent may go in parts."""
+    """Return (the gradient of a minibatch's loss, metrics); independent samples may be processed in parts."""
     mean = lambda params, samples: loss(params, *samples)
     if whole:
         return jax.grad(mean, has_aux=True)(params, samples)
@@ -102,7 +102,7 @@ def _gradient(
 
 
 def check_minibatches(config: Any, sequences: bool, what: str) -> None:
-    """Check that `config.num_minibatches` divides the samples of a rollout, or its sequences.
+    """Check that `config.num_minibatches` divides a rollout's samples, or its sequences.
 
     Raises:
       InputError: if it does not.

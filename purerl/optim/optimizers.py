@@ -1,4 +1,4 @@
-"""Optimizers: optax's, on one flat vector, behind a clip of the gradient's global norm."""
+"""Optimizers: optax's optimizers on one flat vector, after clipping the gradient's global norm."""
 
 import contextlib
 import inspect
@@ -23,7 +23,7 @@ _root: ContextVar[float] = ContextVar("root", default=0.0)
 
 @contextlib.contextmanager
 def differentiable_steps() -> Iterator[None]:
-    """Trace Adam so that its step has a derivative where a gradient has always been 0, such as of a pixel never lit.
+    """Trace Adam so that its step is differentiable where a gradient has always been 0, such as for an unused pixel.
 
     There the derivative of the root of the second moment is infinite, and times 0 it is NaN.
     """
@@ -51,7 +51,7 @@ Optimizer = Callable[..., optax.GradientTransformation]  # an `OptimizerFactory`
 
 
 class ScheduledOptimizer(NamedTuple):
-    """An optimizer whose learning rate follows a schedule: a transformation for each update, of one state for all."""
+    """An optimizer whose learning rate follows a schedule: one transformation per update, with one shared state."""
 
     of_update: Callable[[Array], optax.GradientTransformation]  # updates so far, i32[] -> transformation
 
@@ -112,7 +112,7 @@ def _by_plan(optimizer: Optimizer) -> OptimizerFactory:
 
 
 def _made(optimizer: Optimizer, *plan: GradientPlan, **rate: object) -> optax.GradientTransformation:
-    """Return what an optimizer makes of a plan or a learning rate."""
+    """Return the transformation that an optimizer makes from a plan or a learning rate."""
     try:
         made = optimizer(*plan, **rate)
     except InputError:
@@ -130,7 +130,7 @@ def _made(optimizer: Optimizer, *plan: GradientPlan, **rate: object) -> optax.Gr
 
 
 def adam_by_plan(plan: GradientPlan, eps: float = 1e-5, b1: float = 0.9) -> optax.GradientTransformation:
-    """Return Adam for a plan, behind a clip of the norm.
+    """Return Adam for a plan, after a clip of the gradient's global norm.
 
     Args:
       plan: the gradient steps.
@@ -141,19 +141,19 @@ def adam_by_plan(plan: GradientPlan, eps: float = 1e-5, b1: float = 0.9) -> opta
 
 
 def rmsprop_by_plan(plan: GradientPlan, eps: float = 1e-5) -> optax.GradientTransformation:
-    """Return RMSProp with decay .99 for a plan, behind a clip of the gradient's global norm."""
+    """Return RMSProp with decay 0.99 for a plan, after a clip of the gradient's global norm."""
     return clipped(optax.rmsprop(plan.learning_rate, decay=0.99, eps=eps), plan.max_grad_norm)
 
 
 def radam_by_plan(plan: GradientPlan) -> optax.GradientTransformation:
-    """Return rectified Adam for a plan, behind a clip of the gradient's global norm."""
+    """Return rectified Adam for a plan, after a clip of the gradient's global norm."""
     return clipped(optax.radam(plan.learning_rate), plan.max_grad_norm)
 
 
 def clipped(
     inner: optax.GradientTransformation, max_grad_norm: Array | float | None, flat: bool = True
 ) -> optax.GradientTransformation:
-    """Return `inner` behind a clip of the global norm.
+    """Return `inner` after a clip of the global norm.
 
     Args:
       inner: the optimizer.
@@ -173,7 +173,7 @@ class Flattened(optax.GradientTransformationExtraArgs):
 
     @classmethod
     def of(cls, inner: optax.GradientTransformation) -> "Flattened":
-        """Return the optimizer that applies another to one vector."""
+        """Return the optimizer that applies another one to one vector."""
         made = cls(*optax.flatten(inner))
         made.inner = inner
         return made
@@ -182,7 +182,7 @@ class Flattened(optax.GradientTransformationExtraArgs):
 def array_by_array(
     optimizer: optax.GradientTransformation, opt_state: PyTree, params: PyTree
 ) -> tuple[optax.GradientTransformation, PyTree, Callable[[PyTree], PyTree]]:
-    """Return (an optimizer for a loop of steps, its state, the way back to the given one's state).
+    """Return (an optimizer for a loop of steps, its state, a function back to the given optimizer's state).
 
     Of many members the vector costs more, by its copies, than kernels for each array: there the loop does without it.
     """

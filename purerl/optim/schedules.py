@@ -1,4 +1,4 @@
-"""Schedules: what changes over a run follows one counter, the updates of its agent."""
+"""Schedules: numbers that change over a run follow one counter, the agent's updates."""
 
 import dataclasses
 from collections.abc import Callable
@@ -44,7 +44,7 @@ def schedule(default: str = "constant") -> Any:
 
 
 def scheduled(config: T, num_updates: Array) -> T:
-    """Return the config of the update that follows i32[] updates: numbers with a schedule have that update's value.
+    """Return the config of the update that follows i32[] updates: scheduled numbers have that update's value.
 
     A number x is x f(share) then, with f its schedule and share the environment steps so far / total_timesteps.
     """
@@ -66,5 +66,5 @@ def environment_steps(config: Any, num_updates: Array) -> Array:
 
 
 def updates_of(config: Any, steps: int) -> int:
-    """Return the updates after which `steps` environment steps are done, rounded up."""
+    """Return the updates that complete `steps` environment steps, rounded up."""
     return -(-steps // config.steps_per_update)

@@ -1,4 +1,4 @@
-"""Trust regions with learned weights: what MPO and V-MPO share of their dual variables."""
+"""Trust regions with learned weights: the dual variables of MPO and V-MPO."""
 
 from typing import Any, NamedTuple
 
@@ -31,7 +31,7 @@ def positive(duals: Duals) -> Duals:
 
 
 def trust_loss(duals: Duals, kl: Array, spread_kl: Array, config: Any) -> Array:
-    r"""Return the loss that holds a policy near another one, f32[].
+    r"""Return the loss that keeps a policy near another one, f32[].
 
         sum_k [c_k (epsilon_k - sg KL_k) + sg(c_k) KL_k]
 

@@ -1,4 +1,4 @@
-"""Acting by MCTS: from the policy and the value at B roots to B actions, and the extras that are learned from."""
+"""Acting by MCTS: from the policy and the value at B roots to B actions, and the extras for learning."""
 
 from typing import Any, Protocol
 
@@ -18,7 +18,7 @@ from purerl.xla.trees import where
 
 
 class EmbedRoots(Protocol):
-    """How roots become the embeddings of a tree."""
+    """A function from roots to the embeddings of a tree."""
 
     def __call__(self, actions: PyTree, /) -> PyTree:
         """Return the embeddings [B, ...] of B roots with candidate actions [B, K, ...], or () for discrete ones."""
@@ -105,5 +105,5 @@ def explore_uniformly(
 
 
 def fixed_key(key: Key) -> Key:
-    """Return a key of the same kind that does not depend on the given one."""
+    """Return a fixed key of the same kind, which does not depend on the given one."""
     return jax.random.wrap_key_data(jnp.zeros_like(jax.random.key_data(key)), impl=jax.random.key_impl(key))

@@ -72,5 +72,5 @@ class SearchConfig(NetworkConfig):
 
     @property
     def samples_per_gradient(self) -> int:
-        """Environment steps in a minibatch."""
+        """The environment steps in a minibatch."""
         return self.steps_per_update // self.num_minibatches

@@ -1,4 +1,4 @@
-"""The network of a planner that has the environment's model: a policy and a value of an observation."""
+"""The network of a planner that has the environment's model: a policy and a value from an observation."""
 
 from collections.abc import Callable
 from typing import Any, NamedTuple, Protocol
@@ -13,7 +13,7 @@ from purerl.types import Array, EnvironmentSpec, Key, PyTree
 
 
 class ApplySearchNetwork(Protocol):
-    """How the network is applied: `SearchNetwork.apply`."""
+    """The function of the network: `SearchNetwork.apply`."""
 
     def __call__(self, params: PyTree, observation: PyTree, /) -> tuple[Any, Array]:
         """Return (the distribution of actions [...], the value f32[...] on the network's scale).
@@ -33,7 +33,7 @@ class SearchNetwork(NamedTuple):
 
 
 def network_for(spec: EnvironmentSpec, config: SearchConfig, network: object) -> SearchNetwork:
-    """Return the network of an actor-critic, or of the module below its heads."""
+    """Return the network of an actor-critic, or of a module below its heads."""
     observation_space = without_global_state(spec.observation_space)
     net = network_of(network)(observation_space, action_head(spec.action_space), config)  # type: ignore[arg-type]
 

@@ -1,4 +1,4 @@
-"""Particles: simulated futures of a state, weighted by their advantages and resampled on the way.
+"""Particles: simulated futures of a state, weighted by their advantages and resampled along the way.
 
 Source: Macfarlane et al. (2024), arXiv:2402.07963; systematic resampling: Kitagawa (1996), doi:10.2307/1390750.
 """
@@ -29,7 +29,7 @@ class ParticleValue(Protocol):
 
 
 class ParticleStep(Protocol):
-    """The model of the environment, for one particle."""
+    """The environment's model for one particle."""
 
     def __call__(self, key: Key, situation: Situation, action: PyTree, /) -> TimeStep:
         """Return the time step after an action of the policy; its observation is the next `Situation`."""
@@ -113,7 +113,7 @@ def _start(key: Key, situation: Situation, num: int, *, policy: ParticlePolicy, 
 
 
 def _resampled(key: Key, particles: Particles, num: int, *, temperature: Array, keep: Array) -> Particles:
-    """Return the survivors of the particles with gains of 0; all of them where `keep` is true."""
+    """Return the particles that survive, with gains of 0; all of them if `keep` is true."""
     weight = particles.gain.reshape(-1, num) / temperature
     index = jnp.where(keep, jnp.arange(num, dtype=jnp.int32), survivors(key, weight))
     rows = index + num * jnp.arange(len(weight), dtype=jnp.int32)[:, None]
@@ -122,7 +122,7 @@ def _resampled(key: Key, particles: Particles, num: int, *, temperature: Array, 
 
 
 def _advanced(before: Particles, timestep: TimeStep, value: Array, discount: Array) -> Particles:
-    """Return the particles after a time step to situations of these values f32[B x N], but for their first actions."""
+    """Return the particles after a time step to situations with these values f32[B x N], except their first actions."""
     next_value = jnp.where(timestep.terminated, 0.0, value)
     next_value = jnp.where(before.done, before.value, next_value)
     advantage = timestep.reward + discount * next_value - before.value
@@ -135,7 +135,7 @@ def _advanced(before: Particles, timestep: TimeStep, value: Array, discount: Arr
 
 
 def survivors(key: Key, log_weight: Array) -> Array:
-    """Return the particles that survive a systematic resampling, i32[B, N], one random number for all N.
+    """Return the particles that survive systematic resampling, i32[B, N], with one random number for all N.
 
     Particle n survives floor or ceil of N w_n times; equal weights keep every particle.
 

@@ -115,7 +115,7 @@ class SearchPolicy(Protocol):
 
 
 class Selection(NamedTuple):
-    """A policy of mctx, and how it selects actions in a tree."""
+    """A policy of mctx, and the rules by which it selects actions in a tree."""
 
     policy: SearchPolicy
     at_root: RootActionSelectionFn
@@ -123,7 +123,7 @@ class Selection(NamedTuple):
 
 
 def gumbel(config: SearchConfig) -> Selection:
-    """Return Gumbel MuZero's selection: sequential halving at the root, and by completed Q values below it."""
+    """Return Gumbel MuZero's selection: sequential halving at the root, and completed Q values below it."""
     qtransform = lambda *node: mctx.qtransform_completed_by_mix_value(
         *node,
         value_scale=config.value_scale,

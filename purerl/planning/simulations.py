@@ -1,4 +1,4 @@
-"""Simulations: the loop by which the trees of mctx grow, with all its writes in place.
+"""Simulations: the loop that grows the trees of mctx, with all its writes in place.
 
 mctx maps the backup over the trees, so that each of its steps copies the statistics of all nodes. Here the trees that
 have arrived at their root write nothing, and the others write in place. The action at the root is selected once, not
@@ -18,7 +18,7 @@ ROOT, UNVISITED = mctx.Tree.ROOT_INDEX, mctx.Tree.UNVISITED
 
 
 class RecurrentFn(Protocol):
-    """A model with a network: `recurrent_fn` of mctx."""
+    """A model and a network: `recurrent_fn` of mctx."""
 
     def __call__(
         self, params: PyTree, rng_key: Key, action: Array, embedding: PyTree, /
@@ -39,7 +39,7 @@ class RecurrentFn(Protocol):
 
 
 class RootActionSelectionFn(Protocol):
-    """How an action is selected at the root of one tree."""
+    """The rule that selects an action at the root of one tree."""
 
     def __call__(self, rng_key: Key, tree: Tree, node_index: Array, /) -> PyTree:
         """Return the action, i32[], of one tree without a batch axis at the node i32[]."""
@@ -47,7 +47,7 @@ class RootActionSelectionFn(Protocol):
 
 
 class InteriorActionSelectionFn(Protocol):
-    """How an action is selected below the root of one tree."""
+    """The rule that selects an action below the root of one tree."""
 
     def __call__(self, rng_key: Key, tree: Tree, node_index: Array, depth: Array, /) -> PyTree:
         """Return the action, i32[], of one tree without a batch axis at the node i32[] of a depth i32[]."""
@@ -63,7 +63,7 @@ class LoopFn(Protocol):
 
 
 class _Position(NamedTuple):
-    """Where B simulations are on their way down."""
+    """The positions of B simulations on their way down."""
 
     keys: Key  # [B]
     node: Array  # i32[B]
@@ -118,7 +118,7 @@ def _descend(
     interior_action_selection_fn: InteriorActionSelectionFn,
     max_depth: int | None,
 ) -> tuple[Array, Array, Array]:
-    """Follow the selected actions to one that was never tried, or to `max_depth`: (node, action, child), i32[B]."""
+    """Follow the selected actions to an untried one, or to `max_depth`: (node, action, child), i32[B]."""
     num, deepest = tree.node_values.shape[0], tree.num_simulations if max_depth is None else max_depth
     rows, root = jnp.arange(num), jnp.full(num, ROOT, jnp.int32)
 

@@ -1,4 +1,4 @@
-"""Value targets: lambda returns over the root values of MCTS, and the scale on which a network predicts them."""
+"""Value targets: lambda returns over the root values of MCTS, and the scale of a network's predictions."""
 
 import jax.numpy as jnp
 

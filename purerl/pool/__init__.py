@@ -61,22 +61,22 @@ def make(
 
 
 def make_gymnasium(task_id: str | Environment, **config: Any) -> Any:
-    """Return a pool with Gymnasium's conventions; as `make`."""
+    """Return a pool with Gymnasium's conventions; arguments as for `make`."""
     return make(task_id, "gymnasium", **config)
 
 
 def make_gym(task_id: str | Environment, **config: Any) -> Any:
-    """Return a pool with Gymnasium's conventions, which have been Gym's since 0.26; as `make`."""
+    """Return a pool with Gymnasium's conventions, which Gym has had since 0.26; arguments as for `make`."""
     return make(task_id, "gym", **config)
 
 
 def make_dm(task_id: str | Environment, **config: Any) -> Any:
-    """Return a pool with dm_env's conventions; as `make`."""
+    """Return a pool with dm_env's conventions; arguments as for `make`."""
     return make(task_id, "dm", **config)
 
 
 def make_spec(task_id: str | Environment, *, parameters: dict[str, Any] | None = None, **config: Any) -> Any:
-    """Return the spaces and the config that a pool would have; as `make`."""
+    """Return the spaces and the config that a pool would have; arguments as for `make`."""
     if isinstance(task_id, str) and task_id.startswith("envpool/"):
         return _envpool().make_spec(_real_name(task_id), **config)
     name, env = make_environment(task_id, parameters or {}, config.get("max_episode_steps"))

@@ -1,4 +1,4 @@
-"""What all pools share: sending, receiving, and knowing which environment steps."""
+"""The base of all pools: sending, receiving, and tracking which environments step."""
 
 import dataclasses
 import warnings
@@ -19,7 +19,7 @@ from purerl.xla import backend
 
 
 class Pool:
-    """Environments that are stepped by `send` and `recv`, all of them or some, as in EnvPool."""
+    """Environments that `send` and `recv` step, all of them or some, as in EnvPool."""
 
     def __init__(self, spec: PoolSpec):
         """Make the environments; the first step of each starts an episode."""
@@ -66,7 +66,7 @@ class Pool:
 
     @property
     def is_async(self) -> bool:
-        """Whether `recv` returns fewer environments than there are."""
+        """Whether `recv` returns fewer environments than the pool has."""
         return self._settings.batch_size != self._settings.num_envs
 
     def send(self, action: PyTree, env_id: object = None) -> None:
@@ -88,7 +88,7 @@ class Pool:
         self._dispatch(self._ids, None, restart=True)
 
     def recv(self, reset: bool = False, return_info: bool = True) -> Any:
-        """Return the environments that stepped first: `batch_size` of them, or all that were sent to if that is all.
+        """Return the environments that stepped first: `batch_size` of them, or all that actions were sent to.
 
         Raises:
           InputError: if too few were sent to, where EnvPool would wait for ever.
@@ -111,7 +111,7 @@ class Pool:
         return self.recv(reset=True)
 
     def render(self, env_ids: Any = None, camera_id: int | None = None) -> np.ndarray:
-        """Return pictures of environments as they are now, u8[K, height, width, 3].
+        """Return pictures of environments in their current states, u8[K, height, width, 3].
 
         Raises:
           InputError: without render_mode="rgb_array" when the pool was made, or if the environment has no picture.
@@ -215,7 +215,7 @@ class Pool:
         return jax.tree.map(lambda s: np.zeros((count, *s.shape), s.dtype), self._action_struct)
 
     def _checked(self, action: PyTree, count: int) -> PyTree:
-        """Return the actions with the dtype that the environment wants.
+        """Return the actions with the dtype that the environment needs.
 
         Raises:
           InputError: if their shape is another.
@@ -232,7 +232,7 @@ class Pool:
         return jax.tree.map(check, self._action_struct, action)
 
     def _out(self, outputs: PoolStep | Packed) -> PoolStep:
-        """Return outputs as asked for; NumPy arrays are the caller's to write to, as EnvPool's are."""
+        """Return outputs in the requested form; the caller may write to NumPy arrays, as with EnvPool."""
         return engine.unpack(outputs, self._shapes) if isinstance(outputs, Packed) else outputs
 
     def _present(self, ids: object, outputs: PoolStep, reset: bool) -> Any:

@@ -1,4 +1,4 @@
-"""What a pool is asked for: the environment, its limit, and the settings that EnvPool has."""
+"""The settings of a pool: the environment, its time limit, and EnvPool's options."""
 
 import dataclasses
 from collections import namedtuple
@@ -21,7 +21,7 @@ SOLVED = {"CartPole": 475.0, "MountainCar": -110.0, "MountainCarContinuous": 90.
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class PoolConfig:
-    """Settings of a pool; those that EnvPool has bear EnvPool's names and defaults."""
+    """Settings of a pool; those that EnvPool also has use EnvPool's names and defaults."""
 
     num_envs: int = 1
     batch_size: int = 0  # environments that one `recv` returns; 0: all
@@ -87,7 +87,7 @@ OLD_IDS = {"CartPole-v0": ("CartPole-v1", {"time_limit": 200}), "Pendulum-v0": (
 def make_environment(
     task: str | Environment, parameters: Mapping[str, object], max_episode_steps: int | None
 ) -> tuple[str, Environment]:
-    """Return the id and one environment with its limit changed as asked; an id of `OLD_IDS` is today's as it was.
+    """Return the id and one environment with the requested time limit; an id of `OLD_IDS` becomes the new id.
 
     Raises:
       InputError: for an unknown id or parameter, a host environment, one of several agents, or a limit below 1.
@@ -110,7 +110,7 @@ def make_environment(
 
 
 def _limited(env: Environment, max_episode_steps: int | None) -> Environment:
-    """Return an environment that truncates after so many steps; None: when it does."""
+    """Return an environment that truncates after this many steps; None: after its own limit."""
     if max_episode_steps is None:
         return env
     if max_episode_steps < 1:
@@ -123,7 +123,7 @@ def _limited(env: Environment, max_episode_steps: int | None) -> Environment:
 
 
 def limit_of(env: Environment) -> int | None:
-    """Return after how many steps an environment truncates; None where that is not known."""
+    """Return the number of steps after which an environment truncates; None if that is not known."""
     if isinstance(env, Wrapper) and not hasattr(env, "time_limit"):
         return None if isinstance(env, ActionRepeat) else limit_of(env.env)
     limit = getattr(env, "time_limit", None)
@@ -131,7 +131,7 @@ def limit_of(env: Environment) -> int | None:
 
 
 class ArraySpec:
-    """A dtype, a shape and bounds, as EnvPool names them."""
+    """A dtype, a shape and bounds, named as in EnvPool."""
 
     def __init__(self, dtype: Any, shape: tuple[int, ...], minimum: Any = None, maximum: Any = None):
         self.dtype, self.shape, self.minimum, self.maximum = np.dtype(dtype), list(shape), minimum, maximum
@@ -141,7 +141,7 @@ class ArraySpec:
 
 
 class PoolSpec:
-    """A pool's spaces and settings, as EnvPool's `make_spec` gives them."""
+    """A pool's spaces and settings, in the form of EnvPool's `make_spec`."""
 
     def __init__(self, task_id: str, env: Environment, settings: PoolConfig):
         """Describe the pool of `env`."""
@@ -155,7 +155,7 @@ class PoolSpec:
 
     @property
     def reward_threshold(self) -> float | None:
-        """The mean return from which Gymnasium counts the environment as solved; None where it does not say."""
+        """The mean return from which Gymnasium considers the environment solved; None if it defines none."""
         return self.settings.reward_threshold
 
     @property
@@ -172,7 +172,7 @@ class PoolSpec:
     gymnasium_action_space = action_space
 
     def observation_spec(self) -> Any:
-        """Return dm_env's specs of what a time step's `observation` holds."""
+        """Return dm_env's specs of a time step's `observation`."""
         ids = {"env_id": spaces.id_spec(), "players": {"env_id": spaces.id_spec()}}
         told = {name: spaces.array_spec(struct, name) for name, struct in infos.structs(self.env).items()}
         return spaces.to_namedtuple("State", ids | {"obs": spaces.to_dm(self.env.observation_space, "obs")} | told)
@@ -183,7 +183,7 @@ class PoolSpec:
 
     @property
     def state_array_spec(self) -> dict[str, ArraySpec]:
-        """Dtype and shape of everything that `recv` is made of."""
+        """The dtype and shape of each array that `recv` returns."""
         fixed = {
             "info:env_id": ArraySpec(np.int32, ()),
             "info:players.env_id": ArraySpec(np.int32, (-1,)),
@@ -199,7 +199,7 @@ class PoolSpec:
 
     @property
     def action_array_spec(self) -> dict[str, ArraySpec]:
-        """Dtype, shape with an axis of players, and bounds of everything that `send` takes."""
+        """The dtype, shape with an axis of players, and bounds of each array that `send` accepts."""
         last = self.settings.num_envs - 1
         ids = {"env_id": ArraySpec(np.int32, (), 0, last), "players.env_id": ArraySpec(np.int32, (-1,), 0, last)}
         return ids | _action_specs("action", self.env.action_space)

@@ -1,4 +1,4 @@
-"""Pools with dm_env's conventions. Imported when one is made, for it needs dm_env."""
+"""Pools with dm_env's conventions. Imported when the first one is made, because it needs dm_env."""
 
 from typing import Any
 
@@ -23,7 +23,7 @@ class DMPool(Pool, dm_env.Environment):
         self.spec = spec
 
     def observation_spec(self) -> Any:
-        """Return the specs of what a time step's `observation` holds."""
+        """Return the specs of a time step's `observation`."""
         return self.spec.observation_spec()
 
     def action_spec(self) -> Any:

@@ -1,4 +1,4 @@
-"""The pool as pure functions: B environments that reset on the step after an ending, each from its own seed alone."""
+"""The pool as pure functions: B environments that reset on the step after an ending, each from its own seed."""
 
 from collections.abc import Callable
 from functools import partial
@@ -18,7 +18,7 @@ from purerl.xla.trees import where
 
 
 class Instances(NamedTuple):
-    """B environments; nothing in one depends on another. All leaves have the leading axis [B]."""
+    """B environments, independent of one another. All leaves have the leading axis [B]."""
 
     key: Key  # [B]; the step after n others draws from fold_in(key, n)
     drawn: Array  # i32[B], steps so far, resets among them
@@ -119,7 +119,7 @@ def advance_some(
 
 
 class HandleState(NamedTuple):
-    """What a handle holds."""
+    """The content of a handle."""
 
     instances: Instances
     outputs: PoolStep  # the last ones of every environment
@@ -136,18 +136,18 @@ class Handle:
     """
 
     def __init__(self, take: Callable[[], HandleState]):
-        """Hold what `take` returns at the first use."""
+        """Hold a function that returns the content at the first use."""
         self._take: Callable[[], HandleState] | None = take
         self._state: HandleState | None = None
 
     @staticmethod
     def of(state: HandleState) -> "Handle":
-        """Return the handle that holds this."""
+        """Return a handle with this content."""
         return Handle(lambda: state)
 
     @property
     def state(self) -> HandleState:
-        """What it holds, from now on if this is the first use."""
+        """The content, which this property makes at the first use."""
         if self._state is None:
             assert self._take is not None
             self._state, self._take = self._take(), None
@@ -155,11 +155,11 @@ class Handle:
 
     @property
     def waiting(self) -> int:
-        """How many environments have stepped and were not received."""
+        """The number of environments that have stepped but were not received."""
         return self.state.waiting
 
     def tree_flatten(self) -> tuple[tuple[PyTree, ...], int]:
-        """Return (its arrays, how many environments wait)."""
+        """Return (the arrays, the number of waiting environments)."""
         return self.state[:3], self.state.waiting
 
     @classmethod
@@ -206,7 +206,7 @@ def give_out(state: HandleState, size: int) -> tuple[HandleState, Array, PoolSte
 
 
 class Packed(NamedTuple):
-    """PoolStep in few arrays: bringing one to the host costs the same for a kilobyte as for ten."""
+    """A `PoolStep` in a few arrays: copying an array to the host takes as long for ten kilobytes as for one."""
 
     apart: list[Array]  # the leaves that are not packed
     rows: Array  # u32[R, B], the words of those of which each environment has one number
@@ -220,7 +220,7 @@ def _packs(leaf: PyTree) -> bool:
 
 
 def pack(outputs: PoolStep) -> Packed:
-    """Return outputs in few arrays; inside jit."""
+    """Pack outputs into a few arrays, inside jit."""
     leaves = jax.tree.leaves(outputs)
     wide = [leaf.astype(WIDE[leaf.dtype.kind]) for leaf in leaves if _packs(leaf)]
     words = [jax.lax.bitcast_convert_type(leaf, jnp.uint32) for leaf in wide]
@@ -228,7 +228,7 @@ def pack(outputs: PoolStep) -> Packed:
 
 
 def unpack(packed: Packed, shapes: PoolStep) -> PoolStep:
-    """Return outputs as NumPy arrays of the caller's own.
+    """Return outputs as NumPy arrays that the caller owns.
 
     Args:
       packed: from `pack`.
@@ -246,16 +246,16 @@ def unpack(packed: Packed, shapes: PoolStep) -> PoolStep:
 
 
 def words(instances: Instances) -> Instances:
-    """Return instances with the words of their keys, which are quicker to hand to a program than typed keys."""
+    """Return instances with their keys as raw words, which are faster to pass to a program than typed keys."""
     return jax.tree.map(lambda x: jax.random.key_data(x) if is_key(x) else x, instances)
 
 
 def keys(instances: Instances, like: Instances) -> Instances:
-    """Return instances whose keys are typed as those of `like` are."""
+    """Return instances with typed keys like those of `like`."""
     return jax.tree.map(lambda x, kind: typed(x, kind) if is_key(kind) else x, instances, like)
 
 
 def concatenate(parts: list[object]) -> PyTree:
-    """Join trees of NumPy or on-device arrays along their leading axis."""
+    """Join trees of NumPy or device arrays along their leading axis."""
     xp = np if isinstance(jax.tree.leaves(parts[0])[0], np.ndarray) else jnp
     return parts[0] if len(parts) == 1 else jax.tree.map(lambda *xs: xp.concatenate(xs), *parts)

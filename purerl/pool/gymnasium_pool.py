@@ -1,4 +1,4 @@
-"""Pools with Gymnasium's conventions. Imported when one is made, for it needs Gymnasium."""
+"""Pools with Gymnasium's conventions. Imported when the first one is made, because it needs Gymnasium."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -67,7 +67,7 @@ class GymnasiumPool(Pool, VectorEnv, gymnasium.Env):  # pyright: ignore[reportIn
         return Pool.step(self, action, env_id)
 
     def render(self, env_ids: object = None, camera_id: int | None = None) -> Any:
-        """Return pictures, u8[K, height, width, 3]; as `Pool.render`."""
+        """Return pictures, u8[K, height, width, 3]; see `Pool.render`."""
         return Pool.render(self, env_ids, camera_id)
 
     def _present(self, ids: object, outputs: PoolStep, reset: bool) -> Any:
@@ -78,7 +78,7 @@ class GymnasiumPool(Pool, VectorEnv, gymnasium.Env):  # pyright: ignore[reportIn
 
 
 class VectorPool(GymnasiumPool):
-    """A plain `gymnasium.vector.VectorEnv`: `observation_space` and `action_space` are those of the whole batch."""
+    """A plain `gymnasium.vector.VectorEnv`: `observation_space` and `action_space` describe the whole batch."""
 
     def __init__(self, spec: PoolSpec):
         super().__init__(spec)

@@ -1,4 +1,4 @@
-"""What a pool's `info` holds besides the numbers of its environments, by name."""
+"""The entries of a pool's `info` beyond the environment's own metrics."""
 
 from collections.abc import Callable
 
@@ -13,13 +13,13 @@ OF_STATES: dict[str, Callable[[PyTree], dict[str, Array]]] = {  # by class: (sta
 
 
 def of_state(env: Environment, state: PyTree) -> dict[str, Array]:
-    """Return what EnvPool's `info` shows of a state, of a first one as well, which `TimeStep.info` does not reach."""
+    """Return the part of EnvPool's `info` that a state determines, which also exists after a reset."""
     shown = OF_STATES.get(type(env).__name__)
     return {} if shown is None else shown(state)
 
 
 def structs(env: Environment) -> dict[str, jax.ShapeDtypeStruct]:
-    """Return the shapes and dtypes of all that one environment adds to `info`."""
+    """Return the shapes and dtypes of everything that one environment adds to `info`."""
 
     def step(key: Array) -> dict[str, Array]:
         action = jax.tree.map(lambda s: jnp.zeros(s.shape, s.dtype), env.action_space.struct)

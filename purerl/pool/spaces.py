@@ -1,4 +1,4 @@
-"""Our spaces as Gymnasium's and as dm_env's specs."""
+"""Conversions of our spaces to Gymnasium's spaces and dm_env's specs."""
 
 import functools
 from collections import namedtuple
@@ -56,7 +56,7 @@ def to_dm(space: Space, name: str) -> Any:
 
 
 def bounds(space: Space) -> tuple[Any, Any]:
-    """Return the least and the greatest of a space's numbers: scalars where they are the same for all of them."""
+    """Return a space's lower and upper bounds: scalars if they are the same for all of its numbers."""
     if isinstance(space, Discrete):
         return 0, space.n - 1
     if isinstance(space, MultiDiscrete):
@@ -76,7 +76,7 @@ def array_spec(struct: jax.ShapeDtypeStruct, name: str) -> Any:
 
 
 def id_spec() -> Any:
-    """Return dm_env's spec of an environment's number."""
+    """Return dm_env's spec of an environment's index."""
     from dm_env import specs
 
     info = np.iinfo(np.int32)

@@ -1,1 +1,1 @@
-"""The cost of a run before it runs."""
+"""Estimates the cost of a run before it starts."""

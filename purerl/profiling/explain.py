@@ -1,4 +1,4 @@
-"""The cost of a run before it runs: a short test, its parts, and settings that might be faster."""
+"""Estimates the cost of a run before it starts: a short test, its parts, and settings that might be faster."""
 
 import dataclasses
 import math
@@ -40,14 +40,14 @@ class PartCost(NamedTuple):
 
 
 class Compilation(NamedTuple):
-    """The seconds until a function is a program."""
+    """The seconds until a function is compiled."""
 
     tracing: float
     compiling: float
 
     @property
     def total(self) -> float:
-        """Their sum."""
+        """The sum of all parts."""
         return self.tracing + self.compiling
 
 
@@ -85,7 +85,7 @@ class TimedUpdate(NamedTuple):
 
 
 def explain(run: Settings, tell: Callable[[str], None] = lambda text: None) -> Explanation:
-    """Try a run for a moment; `tell` takes a line about what takes long."""
+    """Try a run briefly; `tell` receives a line about each slow step."""
     whole_updates(run.config)  # refuses more steps than an update can count
     found = made(run)
     trainer = found.trainer()
@@ -136,7 +136,7 @@ def explain(run: Settings, tell: Callable[[str], None] = lambda text: None) -> E
 
 
 def _environment_alone(vector: VectorEnvironment, key: Key, config: Config, state: TrainState) -> PyTree:
-    """Step the environments of a rollout with the same random actions, without a policy."""
+    """Step the environments of a rollout with fixed random actions, without a policy."""
     action = jax.vmap(vector.env.action_space.sample)(jax.random.split(key, config.num_envs))
 
     def step(carry: tuple[PyTree, PyTree], key: Key) -> tuple[tuple[PyTree, PyTree], TimeStep]:
@@ -147,7 +147,7 @@ def _environment_alone(vector: VectorEnvironment, key: Key, config: Config, stat
 
 
 def _parts(upto: Mapping[str, tuple[float, float, float]], per_step: int, steps: int) -> tuple[PartCost, ...]:
-    """Return the cost of each part alone, per environment step, of what parts cost up to each."""
+    """Return the cost of each part alone, per environment step, from the cumulative costs of the parts."""
     before, parts = (0.0, 0.0, 0.0), []
     for name, now in upto.items():
         count, time, compiling = (max(y - x, 0.0) for x, y in zip(before, now, strict=True))
@@ -163,7 +163,7 @@ def matmul_peak() -> float:
 
 
 def _short_wait(config: Any) -> Any:
-    """Return the config with learning from the start on, so that a test of a moment sees it."""
+    """Return the config with learning from the start, so that a short test includes it."""
     if not hasattr(config, "learning_starts"):
         return config
     stored = getattr(config, "sequence_length", 1) + getattr(config, "n_step", 0)
@@ -218,7 +218,7 @@ def _named(agent: PyTree) -> dict[str, PyTree]:
 
 
 def _options(make: MakeFromSetup, setup: Setup, seeds: int, tell: Callable[[str], None]) -> tuple[Option, ...]:
-    """Try settings that often help; some change what is learned."""
+    """Try settings that often help; some of them change what is learned."""
     config = setup.config
     changes: list[tuple[int, dict[str, Any]]] = [(seeds, {"num_envs": 4 * config.num_envs})]
     if getattr(config, "num_minibatches", 1) % 2 == 0:

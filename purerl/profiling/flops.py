@@ -1,4 +1,4 @@
-"""The arithmetic operations of a program, counted in its trace, for any machine."""
+"""Counts the arithmetic operations of a program in its trace, for any machine."""
 
 import math
 from collections.abc import Callable, Iterator
@@ -52,18 +52,18 @@ def operations(function: Callable[[*Ts], PyTree], *args: *Ts) -> float:
 
 
 def products(function: Callable[[*Ts], PyTree], *args: *Ts) -> float:
-    """Return as `operations`, but of products and convolutions alone."""
+    """Return the number of operations of matrix products and convolutions only; see `operations`."""
     return _count(_trace(function, args), 0.0)
 
 
 def _trace(function: Callable[[*Ts], PyTree], args: tuple[*Ts]) -> Any:
-    """Return the program of a call without dead code, which a compiler removes."""
+    """Return a call's program without dead code, which a compiler removes."""
     jaxpr = jax.make_jaxpr(function)(*args).jaxpr
     return partial_eval.dce_jaxpr(jaxpr, [True] * len(jaxpr.outvars))[0]
 
 
 def _count(jaxpr: Any, others: float) -> float:
-    """Count with this weight on operations other than products."""
+    """Count the operations, with this weight on everything except products."""
     return sum(_equation(equation, others) for equation in jaxpr.eqns)
 
 

@@ -17,7 +17,7 @@ class AddToReplay(Protocol):
     """`Replay.add`."""
 
     def __call__(self, state: PyTree, rollout: Rollout, /) -> PyTree:
-        """Return the state with a rollout [T, B]; steps that its `mask` leaves out do not count."""
+        """Return the state with a rollout [T, B]; steps outside its `mask` do not count."""
         ...
 
 
@@ -48,7 +48,7 @@ class UpdateReplay(Protocol):
 
 
 class Replay(NamedTuple):
-    """A replay; a user's own may replace it."""
+    """A replay; a user's own can replace it."""
 
     init: InitReplay  # () -> state
     add: AddToReplay  # (state, rollout) -> state

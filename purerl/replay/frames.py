@@ -12,24 +12,24 @@ from purerl.types import Array, PyTree
 
 
 def depths(space: Space) -> PyTree:
-    """Return how many frames each leaf of an observation has: a tree of integers, 1 for a leaf that is not a stack."""
+    """Return the number of frames of each leaf of an observation: a tree of integers, 1 for a leaf without a stack."""
     if isinstance(space, Dict):
         return {name: depths(part) for name, part in space.spaces.items()}
     return jax.tree.map(lambda leaf: space.stack if isinstance(space, Box) else 1, space.struct)
 
 
 def deepest(depth: PyTree) -> int:
-    """Return the largest number of frames of a leaf."""
+    """Return the largest number of frames of any leaf."""
     return max(jax.tree.leaves(depth), default=1)
 
 
 def newest(depth: PyTree, observation: PyTree) -> PyTree:
-    """Return the stored part of an observation, with any leading axes: for a stack its newest frame."""
+    """Return the stored part of an observation, with any leading axes: the newest frame of a stack."""
     return jax.tree.map(lambda k, x: x if k == 1 else x[..., x.shape[-1] - x.shape[-1] // k :], depth, observation)
 
 
 def older(depth: PyTree, observation: PyTree) -> PyTree:
-    """Return the other frames of stacks, with any leading axes; () for a leaf that is not a stack."""
+    """Return the other frames of stacks, with any leading axes; () for a leaf without a stack."""
     return jax.tree.map(lambda k, x: () if k == 1 else x[..., : x.shape[-1] - x.shape[-1] // k], depth, observation)
 
 

@@ -140,6 +140,6 @@ def write(state: SequenceStorage, rollout: Rollout, sizes: SequenceSizes, depth:
 
 
 def first_steps(here: Array, num: int) -> Array:
-    """Return i32[num, ...], the first steps at which bool[T, ...] is true; T if there are no more."""
+    """Return i32[num, ...], the first steps at which bool[T, ...] is true; T if there are too few."""
     time = jnp.arange(here.shape[0], dtype=jnp.int32).reshape(-1, *[1] * (here.ndim - 1))
     return jnp.sort(jnp.where(here, time, here.shape[0]), axis=0)[:num]

@@ -99,7 +99,7 @@ def sequences(
 
 
 def _priority(state: SequenceStorage, chunks: Array, mix: Array | float) -> Array:
-    """Return p, f32[B], of the sequences whose trained chunks are i32[C]."""
+    """Return the priorities p, f32[B], of the sequences whose trained chunks are i32[C]."""
     count = jnp.sum(state.known[chunks], axis=0)
     mean = jnp.sum(state.total[chunks], axis=0) / jnp.maximum(count, 1.0)
     return mix * jnp.max(state.largest[chunks], axis=0) + (1.0 - mix) * mean

@@ -160,7 +160,7 @@ def _placed(state: Storage, rollout: Rollout, counts: Array) -> tuple[Array, Arr
 
 
 def _cut_off(state: Storage, where: Array) -> Storage:
-    """Truncate the newest steps of environments bool[B] if their episodes continue.
+    """Truncate the newest steps of environments bool[B] whose episodes continue.
 
     Their next observations keep the rows of the head.
     """
@@ -178,7 +178,7 @@ def _cut_off(state: Storage, where: Array) -> Storage:
 
 
 def _cut(age: Array, oldest: Array, back: int) -> Array:
-    """Return the rows whose stacks look back beyond the oldest row, i32[back, B]; R if a stack is whole."""
+    """Return the rows whose stacks need frames beyond the oldest row, i32[back, B]; R if a stack is complete."""
     rows = age.shape[0]
     after = jnp.arange(back, dtype=jnp.int32)[:, None]
     row = (oldest + after) % rows

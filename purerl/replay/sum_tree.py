@@ -57,7 +57,7 @@ class SumTree(NamedTuple):
         return SumTree(tuple(levels))
 
     def draw(self, key: Key, num: int) -> Array:
-        """Sample i32[num] leaves, each with probability value / total; one of value 0 only if all are 0.
+        """Sample i32[num] leaves, each with probability value / total; a leaf of value 0 only if all are 0.
 
         Every level has its own random number: one for all levels has too few bits.
         """

@@ -11,7 +11,7 @@ from purerl.types import Array, PyTree
 
 
 class Between(NamedTuple):
-    """What lies between the first step of N transitions and their last."""
+    """The steps between the first and the last step of N transitions."""
 
     observation: PyTree  # [n - 1, N, ...], before each step after the first
     discount: Array  # f32[n - 1, N], discount^k of the k-th of them; 0 if the episode ended before

@@ -74,7 +74,7 @@ def draw(state: Storage, key: Key, batch_size: int) -> Array:
 
 
 def _lower(one: tuple[Array, Array], other: tuple[Array, Array]) -> tuple[Array, Array]:
-    """Return the (rank, index) of lower rank, elementwise."""
+    """Return the (rank, index) with the lower rank, elementwise."""
     take = one[0] <= other[0]
     return jnp.where(take, one[0], other[0]), jnp.where(take, one[1], other[1])
 

@@ -1,1 +1,1 @@
-"""What a run shows and leaves behind: progress, tables, curves, comparisons, pictures of episodes."""
+"""The output of a run: progress, tables, curves, comparisons, pictures of episodes."""

@@ -1,4 +1,4 @@
-"""Compares the final returns of several runs, with the certainty that their seeds allow."""
+"""Compares the final returns of several runs, as far as their numbers of seeds allow."""
 
 import os
 from collections.abc import Mapping, Sequence
@@ -37,17 +37,17 @@ class ComparedRun(NamedTuple):
 
     @property
     def center(self) -> float:
-        """The interquartile mean; the mean of fewer than four, where nothing would be cut."""
+        """The interquartile mean; for fewer than four seeds the mean."""
         return float(statistics.iqm(self.returns))
 
     @property
     def known(self) -> np.ndarray:
-        """The returns; of more than `MOST`, as many that stand for them."""
+        """The returns that are known; for more than `MOST`, that many representative ones."""
         return stand_ins(np.sort(self.returns), MOST) if len(self.returns) > MOST else self.returns
 
     @property
     def interval(self) -> tuple[float, float] | None:
-        """Its 95% interval; None for fewer seeds than an interval needs."""
+        """The 95% interval of the center; None for too few seeds."""
         if len(self.returns) < ENOUGH_SEEDS:
             return None
         low, high = statistics.bootstrap_interval(jax.random.key(KEY), self.known)
@@ -55,7 +55,7 @@ class ComparedRun(NamedTuple):
 
 
 class Duel(NamedTuple):
-    """A run against another; intervals are 95% ones."""
+    """A comparison of two runs; intervals are 95% intervals."""
 
     better: ComparedRun
     worse: ComparedRun
@@ -67,7 +67,7 @@ class Duel(NamedTuple):
 
     @property
     def certain(self) -> bool:
-        """Whether there are enough seeds and the interval of the difference does not hold 0."""
+        """Whether there are enough seeds and the interval of the difference excludes 0."""
         few = min(len(self.better.returns), len(self.worse.returns)) < ENOUGH_SEEDS
         return not few and not self.difference_interval[0] <= 0.0 <= self.difference_interval[1]
 
@@ -107,18 +107,18 @@ def load(folder: Path) -> ComparedRun:
 
 
 def worst_of(run: ComparedRun) -> float:
-    """Return the lowest return that a run ever had."""
+    """Return the lowest return in a run's history."""
     return float(np.nanmin([*run.returns, summary.lowest(run.columns)]))
 
 
 def failed_as(run: ComparedRun, worst: float) -> ComparedRun:
-    """Return a run whose failed seeds have this return."""
+    """Return a run in which failed seeds have this return."""
     finished = run.returns[: len(run.returns) - run.failed]
     return run._replace(returns=np.concatenate([finished, np.full(run.failed, worst)]))
 
 
 def duel(a: ComparedRun, b: ComparedRun) -> Duel | None:
-    """Compare two runs; None where one has a single seed, which allows no comparison."""
+    """Compare two runs; None if one of them has a single seed, which allows no comparison."""
     better, worse = (a, b) if a.center >= b.center else (b, a)
     x, y = better.known, worse.known
     if min(len(x), len(y)) < 2:
@@ -141,7 +141,7 @@ _gap = partial(statistics.difference, statistic=statistics.iqm)
 
 
 def verdict(found: Duel | None, a: ComparedRun, b: ComparedRun) -> str:
-    """Return a sentence: which run wins, by how much, and how certain that is."""
+    """Return a sentence: which run wins, by how much, and with what certainty."""
     if found is None:
         one = min(a, b, key=lambda run: len(run.returns))
         return f"{a.name} and {b.name}: {one.name} has one seed, so nothing can be said; train with --seeds 10"
@@ -162,7 +162,7 @@ def verdict(found: Duel | None, a: ComparedRun, b: ComparedRun) -> str:
 
 
 def rank(folders: Sequence[Path]) -> list[ComparedRun]:
-    """Return the runs, the best one first; a failed seed counts as the lowest return that any of the runs ever had.
+    """Return the runs, best first; a failed seed counts as the lowest return of any run.
 
     Raises:
       InputError: if they are on different tasks, or one cannot be read.
@@ -177,7 +177,7 @@ def rank(folders: Sequence[Path]) -> list[ComparedRun]:
 
 
 def other_tasks(runs: Sequence[ComparedRun]) -> str:
-    """Return a line that says in which parameters of the environment the runs differ; "" where in none."""
+    """Return a line about the environment parameters in which the runs differ; "" if there are none."""
     names = sorted({name for run in runs for name in run.parameters})
     texts = {name: [to_text(run.parameters.get(name, "default")) for run in runs] for name in names}
     told = [f"env.{name} {' / '.join(found)}" for name, found in texts.items() if len(set(found)) > 1]
@@ -185,7 +185,7 @@ def other_tasks(runs: Sequence[ComparedRun]) -> str:
 
 
 def table(runs: Sequence[ComparedRun]) -> list[tuple[str, ...]]:
-    """Return per run: name, seeds, IQM, its interval, mean, worst and best seed, area under the curve."""
+    """Return for each run: name, seeds, IQM, its interval, mean, worst and best seed, area under the curve."""
     rows = []
     for run in runs:
         ends = run.interval
@@ -203,7 +203,7 @@ def area(run: ComparedRun) -> float:
 
 
 def draw(runs: Sequence[ComparedRun], path: Path) -> None:
-    """Write the picture: learning curves, and each run's final returns with the interval of their center.
+    """Draw learning curves, and each run's final returns with the interval of their center.
 
     Raises:
       InputError: if it cannot be written.

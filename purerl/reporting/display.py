@@ -31,7 +31,7 @@ class Status(NamedTuple):
 
 
 def duration(seconds: float) -> str:
-    """Return a time in words: 0.4 s, 12 s, 3:07, 2:03:11."""
+    """Return a duration as text: 0.4 s, 12 s, 3:07, 2:03:11."""
     if not math.isfinite(seconds):
         return "-"
     if seconds < 60:
@@ -51,7 +51,7 @@ def number(value: float) -> str:
 
 
 def over_seeds(values: np.ndarray) -> str:
-    """Return one seed's value, or mean and range of several."""
+    """Return one seed's value, or the mean and range of several."""
     known = values[~np.isnan(values)]
     if not len(known):
         return "-"
@@ -73,7 +73,7 @@ def sparkline(values: list[float], width: int = 40) -> str:
 
 
 class Silent:
-    """No display, for all processes but the first."""
+    """No display, for all processes except the first."""
 
     def line(self, text: str) -> None:
         """Do nothing."""
@@ -85,11 +85,11 @@ class Silent:
         """Do nothing."""
 
     def close(self) -> None:
-        """End."""
+        """Close the display."""
 
 
 class Plain:
-    """Lines of text, one now and then."""
+    """Lines of text at intervals."""
 
     def __init__(self, title: str):
         """Show the title."""
@@ -112,11 +112,11 @@ class Plain:
         self.line(f"{now.share:4.0%}  {now.line}  {duration(now.seconds_left)} left")
 
     def close(self) -> None:
-        """End."""
+        """Close the display."""
 
 
 class Live:
-    """A panel that is redrawn in place."""
+    """A panel that is redrawn in place, in a terminal."""
 
     def __init__(self, title: str):
         """Open the panel."""
@@ -149,12 +149,12 @@ class Live:
             self._history.append(now.height)
 
     def close(self) -> None:
-        """Leave the last picture standing."""
+        """Close the panel, and leave its last state on the screen."""
         self._stage = ""
         self._live.stop()
 
     def __rich__(self) -> "Panel":
-        """Draw the panel; rich asks for it."""
+        """Return the panel's content; rich calls this."""
         from rich.console import Group
         from rich.panel import Panel
         from rich.progress_bar import ProgressBar
@@ -184,14 +184,14 @@ class Live:
 
 
 class _Nowhere(StringIO):
-    """A file that keeps nothing."""
+    """A file that discards everything."""
 
     def write(self, text: str, /) -> int:
         return len(text)
 
 
 class Notebook(Live):
-    """A panel in a notebook's cell, redrawn in place."""
+    """A panel that is redrawn in place, in a notebook's cell."""
 
     def __init__(self, title: str):
         """Open the panel."""
@@ -228,7 +228,7 @@ class Notebook(Live):
             self._draw()
 
     def close(self) -> None:
-        """Leave the last picture standing."""
+        """Close the panel, and leave its last state on the screen."""
         self._stage = ""
         self._draw()
 
@@ -237,7 +237,7 @@ class Notebook(Live):
         self._cell.update(self._html(), raw=True)
 
     def _html(self) -> dict[str, str]:
-        """Return the panel as what a notebook shows: HTML, or text where it shows none."""
+        """Return the panel in the notebook's form: HTML, or text if it cannot show HTML."""
         self._console.print(self)
         page = '<pre style="line-height:1.2;font-family:monospace">{code}</pre>'
         text = self._console.export_text(clear=False)
@@ -248,14 +248,14 @@ DISPLAYS = ("auto", "plain", "none")
 
 
 def known(how: str) -> str:
-    """Return a word of `DISPLAYS`."""
+    """Check that a word is one of `DISPLAYS`, and return it."""
     if how not in DISPLAYS:
         raise unknown("display", how, DISPLAYS)
     return how
 
 
 def open_display(title: str, how: str = "auto") -> Any:
-    """Return what shows a job: by "auto" a live panel in a terminal or a notebook, and lines elsewhere."""
+    """Return the display of a job; "auto" is a live panel in a terminal or a notebook, and lines elsewhere."""
     if known(how) == "none":
         return Silent()
     if how == "plain":

@@ -1,4 +1,4 @@
-"""Files written whole or not at all, none of them through a link, and tables as CSV."""
+"""Files that are written completely or not at all, never through a link, and tables as CSV."""
 
 import contextlib
 import csv
@@ -18,7 +18,7 @@ PART = re.compile(r"\..+\.[0-9a-f]{16}\.part")  # the name of a file that is not
 
 
 def flags_of(system: object) -> int:
-    """Return the flags to open a file with, as far as a system has them: through no link, and byte for byte.
+    """Return the flags to open a file with, as far as the system has them: no links, no newline translation.
 
     Without O_BINARY, Windows would write two bytes for each byte that is a line end.
     """
@@ -29,7 +29,7 @@ AS_IT_IS = flags_of(os)
 
 
 def write_whole(path: Path, content: str | Callable[[IO[bytes]], Any]) -> None:
-    """Write a file so that it appears under its name only when it is complete; of several processes the first does.
+    """Write a file that appears under its name only when it is complete; with several processes, only the first writes.
 
     It is written under a name that nobody can guess and prepare a link at. A link at `path` is replaced, not followed.
 
@@ -60,7 +60,7 @@ def write_whole(path: Path, content: str | Callable[[IO[bytes]], Any]) -> None:
 
 
 def check_named(path: Path, what: str, endings: Iterable[str]) -> None:
-    """Raise an `InputError` where the name of a file to write has another ending, or its folder is not there."""
+    """Raise an `InputError` if an output file has an unsupported extension or its folder does not exist."""
     if path.suffix.lower() not in endings:
         raise InputError(f"{path} ends in '{path.suffix}'; {what} must end in {', '.join(endings)}")
     if not path.absolute().parent.is_dir():
@@ -68,7 +68,7 @@ def check_named(path: Path, what: str, endings: Iterable[str]) -> None:
 
 
 def write_named(path: Path, content: str | Callable[[IO[bytes]], Any]) -> None:
-    """Write a file that the user named, as `write_whole`."""
+    """Write a file that the user named; see `write_whole`."""
     try:
         write_whole(path, content)
     except OSError as error:
@@ -76,7 +76,7 @@ def write_named(path: Path, content: str | Callable[[IO[bytes]], Any]) -> None:
 
 
 def append(path: Path) -> IO[bytes]:
-    """Open a file for more bytes, unbuffered and not through a link; it is made where there is none.
+    """Open a file to append bytes, unbuffered and not through a link; create it if necessary.
 
     Raises:
       InputError: if there is a link, a folder or a device at `path`.
@@ -88,13 +88,13 @@ def append(path: Path) -> IO[bytes]:
 
 
 def short_names(folders: Sequence[Path]) -> list[str]:
-    """Return a name for each folder in pictures and tables: its own, or the whole paths where names are alike."""
+    """Return a name for each folder in pictures and tables: its own, or its complete path if names are equal."""
     own = [folder.name for folder in folders]
     return own if len(set(own)) == len(own) else [str(folder) for folder in folders]
 
 
 def own_folder(path: Path) -> Path:
-    """Return a folder that a job fills, made within its own where there is none.
+    """Return a folder inside a job's own folder, created if necessary.
 
     Raises:
       InputError: if it is a link: what it names may be anything.

@@ -1,4 +1,4 @@
-"""Curves of several seeds at common points: their center, and an interval of it."""
+"""Curves of several seeds at common points: their center, and its interval."""
 
 import functools
 from typing import TYPE_CHECKING
@@ -13,7 +13,7 @@ ENOUGH_SEEDS = 5  # of a 95% interval; of fewer seeds all of reporting shows the
 
 
 def on_grid(curves: dict[int, tuple[np.ndarray, np.ndarray]], grid: np.ndarray) -> np.ndarray:
-    """Return curves at common points, f64[seeds, points]: linear between their points, NaN outside."""
+    """Return curves interpolated at common points, f64[seeds, points]; NaN outside their ranges."""
     lines = [np.interp(grid, x, y, left=np.nan, right=np.nan) for x, y in curves.values() if len(x)]
     return np.array(lines) if lines else np.empty((0, len(grid)))
 
@@ -39,20 +39,20 @@ def center_and_interval(values: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.
 
 
 def stand_ins(ordered: np.ndarray, most: int) -> np.ndarray:
-    """Return at most so many of [seeds, ...] in order, evenly spread from the first to the last."""
+    """Return at most this many of [seeds, ...], evenly spaced in order from the first to the last."""
     count = len(ordered)
     return ordered[np.linspace(0, count - 1, most).astype(int)] if count > most else ordered
 
 
 def _robust(known: np.ndarray, size: int) -> np.ndarray:
-    """Return f64[3, points]: interquartile mean and interval of f64[seeds, points], compiled for `size` points."""
+    """Return interquartile mean and interval, f64[3, points], of f64[seeds, points]; compiled for `size` points."""
     filled = np.resize(known.T, (size, len(known)))
     return np.array(_at_points()(filled))[:, : known.shape[1]]
 
 
 @functools.cache
 def _at_points() -> "jax.stages.Wrapped":
-    """Return the program of the above, which all curves of one shape share."""
+    """Return the program of `_robust`, which all curves of one shape share."""
     import jax
 
     from purerl.functional import statistics

@@ -1,4 +1,4 @@
-"""A run's rows: metrics.csv, a row per seed and logged update."""
+"""A run's rows: metrics.csv, one row per seed and logged update."""
 
 import contextlib
 import csv
@@ -25,7 +25,7 @@ NEEDED = ("seed", "update", "env_steps", "episode_return", "evaluation_return") 
 
 
 class Log:
-    """The file, open for more rows."""
+    """The open file of a run, to which rows are appended."""
 
     def __init__(
         self,
@@ -39,7 +39,7 @@ class Log:
         checksum: int = 0,
         tell: Callable[[str], None] = print,
     ):
-        """Open it.
+        """Open the file.
 
         What is damaged in an older file is told, left out, and kept as metrics.csv.damaged; the other rows stay.
 
@@ -91,7 +91,7 @@ class Log:
             self._late = self._late[self._file.write(self._late) :]
 
     def close(self) -> None:
-        """Write what is left, and close the file, if it is open.
+        """Write the remaining rows and close the file, if it is open.
 
         Raises:
           OSError: if the disk does not take it.
@@ -112,7 +112,7 @@ def _text(value: object) -> str:
 
 
 class _Found(NamedTuple):
-    """What a file holds."""
+    """The content of a file."""
 
     columns: list[str]
     rows: list[list[str]]  # those that can be read
@@ -122,7 +122,7 @@ class _Found(NamedTuple):
 def _repair(
     path: Path, upto: int, counter: str, known: list[str], expected: int, tell: Callable[[str], None]
 ) -> tuple[list[str], int, int]:
-    """Drop the rows beyond `upto`, and what is damaged; return (the columns, the number of rows left, a checksum)."""
+    """Drop damaged rows and those beyond `upto`; return (the columns, the number of rows left, a checksum)."""
     found = _Found(columns=[], rows=[], damaged=0)
     if path.is_dir() and not path.is_symlink():
         _set_aside(path)
@@ -155,7 +155,7 @@ def _set_aside(path: Path) -> None:
 
 
 def _parse(data: bytes, counter: str, known: list[str]) -> _Found:
-    """Return what the text of a file holds; its last line may be cut off, and is then left out without a word."""
+    """Return the content of a file's text; an incomplete last line is left out silently."""
     *lines, _ = data.decode("utf-8", errors="replace").split("\n")
     if not lines:
         return _Found(columns=[], rows=[], damaged=0)
@@ -200,7 +200,7 @@ def read(path: Path, needed: Sequence[str] = NEEDED) -> dict[str, np.ndarray]:
 
 
 def _numbers(rows: Iterable[list[str]], width: int, path: Path) -> np.ndarray:
-    """Return f64[rows, width]; the last row is left out where it is not complete, as while it is written."""
+    """Return f64[rows, width]; an incomplete last row is left out, as while it is being written."""
     numbers, odd = array("d"), 0
     for i, row in enumerate(rows, 2):
         if odd:
@@ -213,7 +213,7 @@ def _numbers(rows: Iterable[list[str]], width: int, path: Path) -> np.ndarray:
 
 
 def _column(values: np.ndarray, name: str, path: Path) -> np.ndarray:
-    """Return a column whose counts are counts; another number than a float32 holds is NaN."""
+    """Return a column, with integer type for counts; numbers beyond float32 become NaN."""
     with np.errstate(invalid="ignore"):
         if name in COUNTS and not ((values >= 0) & (values <= MOST) & (np.floor(values) == values)).all():
             raise InputError(f"{path} is damaged: {name} is not a count in each row")
@@ -223,7 +223,7 @@ def _column(values: np.ndarray, name: str, path: Path) -> np.ndarray:
 
 
 def metrics(columns: dict[str, np.ndarray]) -> list[str]:
-    """Return the names of what the algorithm and the environment gave, in the order of the file."""
+    """Return the names of the algorithm's and the environment's metrics, in the order of the file."""
     return [name for name in columns if name not in FIRST_COLUMNS]
 
 

@@ -26,7 +26,7 @@ GRID = 200  # points of a curve
 
 
 class PlotView(NamedTuple):
-    """What is drawn of a run."""
+    """The parts of a run that are drawn."""
 
     metric: str = "episode_return"  # a column of metrics.csv
     x: str = "steps"  # or "wall", time
@@ -34,7 +34,7 @@ class PlotView(NamedTuple):
 
     @property
     def column(self) -> str:
-        """The column that x is."""
+        """The column of x values."""
         return "wall_seconds" if self.x == "wall" else "env_steps"
 
 
@@ -50,7 +50,7 @@ DASHES: tuple[Any, ...] = (":", "--", "-.", (0, (8, 2)), (0, (1, 4)))  # of leve
 
 
 class Style(NamedTuple):
-    """How a run's line looks."""
+    """The appearance of a run's line."""
 
     color: str
     dashes: str = "-"
@@ -58,12 +58,12 @@ class Style(NamedTuple):
 
     @staticmethod
     def of(index: int, runs: int) -> "Style":
-        """Return the style of one of several runs: ten colors, then the same with other dashes."""
+        """Return the style of one of several runs: ten colors, then the same colors with other dashes."""
         return Style(color=f"C{index % 10}", dashes=("-", "--", "-.")[index // 10 % 3], seeds=runs <= SEEDS_SHOWN)
 
 
 def color_of(algorithm: str) -> str | None:
-    """Return the color of an algorithm, the same in every picture; None for one that the catalog does not have."""
+    """Return the color of an algorithm, the same in every picture; None if the catalog does not have it."""
     if algorithm not in ALGORITHMS:
         return None
     index = list(ALGORITHMS).index(algorithm)
@@ -73,7 +73,7 @@ def color_of(algorithm: str) -> str | None:
 
 
 def styles(algorithms: Sequence[str]) -> list[Style]:
-    """Return a style for each run: the color of its algorithm, with other dashes for a second run of the same.
+    """Return a style for each run: its algorithm's color, with other dashes for further runs of the same algorithm.
 
     Runs of a single algorithm, or of one that the catalog does not have, have the colors of their positions.
     """
@@ -94,7 +94,7 @@ def styles(algorithms: Sequence[str]) -> list[Style]:
 def curve(
     axes: "Axes", columns: dict[str, np.ndarray], style: Style, label: str = "", view: PlotView = RETURNS
 ) -> None:
-    """Draw one run: training as a line with a band over seeds; of returns, evaluations as a thick line.
+    """Draw one run: training as a line with a band over seeds; for returns, evaluations as a thick line.
 
     Args:
       axes: axes of matplotlib.
@@ -152,7 +152,7 @@ def evaluations(columns: dict[str, np.ndarray], view: PlotView) -> list[tuple[fl
 
 
 def smoothed(values: np.ndarray, rows: int) -> np.ndarray:
-    """Return the mean of each value and those before it, `rows` at most: f64[n]."""
+    """Return the mean of each value and the previous ones, `rows` in all: f64[n]."""
     if rows <= 1 or not len(values):
         return values
     sums = np.cumsum(np.concatenate([[0.0], values]))
@@ -201,7 +201,7 @@ def panel(
 
 
 def literal(text: str, more: str = "") -> str:
-    """Return a text, cut where it is long, and more text as matplotlib shows them as they are.
+    """Return a text, shortened and with more text appended, escaped so that matplotlib draws it literally.
 
     $ would begin a formula there, and a name that begins with _ would not stand in a legend.
     """
@@ -211,7 +211,7 @@ def literal(text: str, more: str = "") -> str:
 
 
 def new_figure(width: float, height: float, layout: Literal["constrained"] | None = "constrained") -> "Figure":
-    """Return an empty figure of matplotlib, in inches, that needs no screen."""
+    """Return an empty figure of matplotlib, in inches, that works without a screen."""
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
@@ -245,7 +245,7 @@ def tidy(axes: "Axes") -> None:
 
 
 def label_curves(axes: "Axes", view: PlotView = RETURNS) -> None:
-    """Name the axes of learning curves."""
+    """Label the axes of learning curves."""
     from matplotlib.ticker import EngFormatter
 
     axes.set_xlabel("seconds" if view.x == "wall" else "environment steps of each seed")
@@ -256,7 +256,7 @@ def label_curves(axes: "Axes", view: PlotView = RETURNS) -> None:
 
 
 def save(figure: "Figure", path: Path) -> None:
-    """Write a figure; the path's ending says which format.
+    """Write a figure in the format of the path's extension.
 
     Raises:
       InputError: if it cannot be written.
@@ -269,20 +269,20 @@ def save(figure: "Figure", path: Path) -> None:
 
 
 def write(figure: "Figure", file: IO[bytes], kind: str) -> None:
-    """Write a figure into an open file; what a font lacks or has no room is left out without a word."""
+    """Write a figure into an open file, without warnings about missing glyphs or tight layouts."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)
         figure.savefig(file, format=kind)
 
 
 def plot_run(folder: Path, path: Path | None = None, view: PlotView = RETURNS) -> Path:
-    """Write a run's curve.png; return where it is."""
+    """Write a run's curve.png; return its path."""
     stem = "".join(c if c.isalnum() or c in "-_" else "-" for c in view.metric)
     return plot_runs([folder], path or folder / f"{'curve' if view.metric == RETURNS.metric else stem}.png", view)
 
 
 def plot_runs(folders: Sequence[Path], path: Path, view: PlotView = RETURNS) -> Path:
-    """Write one picture of several runs, with axes of their own for each task; return where it is."""
+    """Write one picture of several runs, with axes for each task; return its path."""
     tasks: dict[str, list[tuple[str, str, dict[str, np.ndarray]]]] = {}
     for folder, name in zip(folders, short_names(folders), strict=True):
         table = toml.read(folder / toml.RUN.file)

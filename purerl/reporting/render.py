@@ -18,14 +18,14 @@ from purerl.types import Algorithm, Array, Environment, Key, PyTree
 
 
 class PlayPolicy(NamedTuple):
-    """What chooses the actions of one environment."""
+    """A function that chooses the actions of one environment."""
 
     carry: PyTree  # at the start of an episode; () without one
     act: Callable[[PyTree, Key, PyTree], tuple[PyTree, PyTree]]  # (memory, key, observation) -> (action, carry)
 
 
 class InProgram(Protocol):
-    """What acts on the host and can act in a program, as `run.policy()` does."""
+    """A host policy that can also act inside a program, like `run.policy()`."""
 
     def in_program(self, env: Environment) -> PlayPolicy:
         """Return the policy for a program that plays `env`."""
@@ -33,7 +33,7 @@ class InProgram(Protocol):
 
 
 class Episode(NamedTuple):
-    """A whole episode that was played, as NumPy arrays, L steps."""
+    """A complete episode as NumPy arrays, L steps."""
 
     state: PyTree  # [L + 1, ...], the first one before any step
     action: PyTree  # [L, ...]
@@ -42,7 +42,7 @@ class Episode(NamedTuple):
 
 
 def random_policy(env: Environment) -> PlayPolicy:
-    """Return the policy that draws from the action space, or from the legal actions where a mask is observed."""
+    """Return the policy that samples the action space, or the legal actions if a mask is observed."""
 
     return PlayPolicy(
         (), lambda carry, key, observation: (agent_groups.draw(env.action_space, key, observation), carry)
@@ -115,7 +115,7 @@ def play(env: Environment, policy: PlayPolicy | InProgram, key: Key, max_steps: 
 def player(
     env: Environment, policy_of: Callable[[PyTree], PlayPolicy], max_steps: int = 1000
 ) -> Callable[[PyTree, Key], Episode]:
-    """Return a function (agent, key) -> episode, compiled once for all agents; the rest as for `play`."""
+    """Return a function (agent, key) -> episode, compiled once for all agents; other arguments as for `play`."""
 
     def run(agent: PyTree, key: Key) -> tuple[PyTree, tuple, Array]:
         policy = policy_of(agent)
@@ -146,7 +146,7 @@ def player(
 
 
 def length_of(episode: Episode) -> int:
-    """Return L, the steps of an episode."""
+    """Return L, the number of steps of an episode."""
     return len(jax.tree.leaves(episode.reward)[0])
 
 
@@ -160,12 +160,12 @@ def frames(env: Environment, episode: Episode) -> list[np.ndarray]:
 
 
 def frames_text(env: Environment, episode: Episode) -> list[str]:
-    """Write every state of an episode as text."""
+    """Return every state of an episode as text."""
     return [env.render_text(state) for state in each(episode)]
 
 
 def show_text(texts: Sequence[str], fps: float | None) -> None:
-    """Print frames of text one over the other at `fps` per second; one below the other where it is None."""
+    """Print frames of text at `fps` per second in place; below one another if it is None."""
     for text in texts:
         print(text if fps is None else f"\033[H\033[2J{text}", end="\n\n" if fps is None else "\n", flush=True)
         if fps is not None:
@@ -173,12 +173,12 @@ def show_text(texts: Sequence[str], fps: float | None) -> None:
 
 
 def each(episode: Episode) -> list[PyTree]:
-    """Return the states of an episode one by one, the start first."""
+    """Return the states of an episode one by one, starting with the first."""
     return [jax.tree.map(lambda x, t=t: x[t], episode.state) for t in range(length_of(episode) + 1)]
 
 
 def record(env: Environment, policy: PlayPolicy, key: Key, max_steps: int = 1000) -> list[np.ndarray]:
-    """Play one episode and draw it: a list of u8[H, W, 3], the start first.
+    """Play one episode and draw it: a list of u8[H, W, 3], starting with the first state.
 
     Raises:
       InputError: if the environment has no picture.
@@ -187,7 +187,7 @@ def record(env: Environment, policy: PlayPolicy, key: Key, max_steps: int = 1000
 
 
 def save_gif(images: Sequence[np.ndarray], path: str | pathlib.Path, fps: float = 30.0) -> None:
-    """Save pictures of one size as an endless animation.
+    """Save pictures of one size as an endlessly repeating animation.
 
     Args:
       images: u8[H, W, 3] each.

@@ -1,4 +1,4 @@
-"""report.html: a run, or several, on one page that needs no other file."""
+"""report.html: one or several runs on one self-contained page."""
 
 import base64
 import contextlib
@@ -38,7 +38,7 @@ pre { background: #f5f5f5; padding: .6rem; overflow-x: auto; }
 
 
 def write_report(folder: Path, found: dict[str, Any] | None = None) -> Path:
-    """Write a run's report.html: result, curve, metrics, settings, versions, command, video; return where it is."""
+    """Write a run's report.html: result, curve, metrics, settings, versions, command, video; return its path."""
     table, columns = _read(folder)
     found = _summary(folder) if found is None else found
     title = f"{table.get('algorithm', '')} on {table.get('environment', '')}"
@@ -61,7 +61,7 @@ def write_report(folder: Path, found: dict[str, Any] | None = None) -> Path:
 
 
 def write_comparison(folders: Sequence[Path], path: Path) -> Path:
-    """Write a page that compares runs, with axes and a table of results for each task; return where it is."""
+    """Write a page that compares runs, with axes and a table of results for each task; return its path."""
     tasks: dict[str, list[tuple[Path, dict[str, Any], dict[str, np.ndarray]]]] = {}
     for folder in folders:
         table, columns = _read(folder)
@@ -94,12 +94,12 @@ def _read(folder: Path) -> tuple[dict[str, object], dict[str, np.ndarray]]:
 
 
 def _summary(folder: Path) -> dict[str, Any]:
-    """Return a run's summary.json; {} where it has not ended."""
+    """Return a run's summary.json; {} if the run has not ended."""
     return summary.read(folder / "summary.json") if os.path.lexists(folder / "summary.json") else {}
 
 
 def _result(table: Mapping[str, object], columns: dict[str, np.ndarray], found: dict[str, Any]) -> dict[str, Any]:
-    """Return a run's result by name."""
+    """Return a run's results by name."""
     facts = {"algorithm": table.get("algorithm", ""), "seeds": len(set(columns["seed"].tolist()))}
     facts |= {"environment steps of each seed": f"{columns['env_steps'].max():,.0f}"}
     facts |= {"result": "it has not ended"}
@@ -114,12 +114,12 @@ def _result(table: Mapping[str, object], columns: dict[str, np.ndarray], found: 
 
 
 def _known(columns: dict[str, np.ndarray]) -> list[str]:
-    """Return the metrics that have a value somewhere."""
+    """Return the metrics that have a value in at least one row."""
     return [name for name in metrics_csv.metrics(columns) if np.isfinite(columns[name]).any()]
 
 
 def _different(settings: dict[str, dict[str, object]]) -> dict[str, dict[str, Any]]:
-    """Return of settings by run those that are not the same in all."""
+    """Return the settings that differ between runs, by run."""
     names = list(dict.fromkeys(name for table in settings.values() for name in table))
     differ = [name for name in names if len({repr(table.get(name)) for table in settings.values()}) > 1]
     return {run: {name: table.get(name, "") for name in differ} for run, table in settings.items()}
@@ -168,7 +168,7 @@ def _image(data: bytes, alt: str) -> str:
 
 
 def _videos(folder: Path) -> list[Path]:
-    """Return the videos in a folder, which is no link, by name."""
+    """Return the videos in a folder by name; links are ignored."""
     there = folder.iterdir() if reading.is_folder(folder) else ()
     return sorted(path for path in there if path.suffix in VIDEOS and reading.is_file(path))
 
@@ -188,7 +188,7 @@ def _facts(facts: Mapping[str, object]) -> str:
 
 
 def _settings(table: Mapping[str, object]) -> str:
-    """Return the settings of a run as a table; those that differ from the defaults have a star and the default."""
+    """Return the settings of a run as a table; changed settings have a star and their default."""
     usual = runs.defaults(table)
     lines, changed = [], 0
     for name, value in toml.flat_table(table).items():
@@ -202,7 +202,7 @@ def _settings(table: Mapping[str, object]) -> str:
 
 
 def _grid(rows: Mapping[str, Mapping[str, object]]) -> str:
-    """Return a table: a column for each run, a row for each name."""
+    """Return a table with a column for each run and a row for each name."""
     names = list(dict.fromkeys(name for row in rows.values() for name in row))
     if not names:
         return "<p>none</p>"
@@ -213,7 +213,7 @@ def _grid(rows: Mapping[str, Mapping[str, object]]) -> str:
 
 
 def _text(value: object) -> str:
-    """Return a value of a file as text of a page: nothing in it is a tag, or steers a terminal."""
+    """Return a value of a file as text for the page, without tags or control characters."""
     return escape(printable(to_text(tuple(value) if isinstance(value, list) else value)))
 
 

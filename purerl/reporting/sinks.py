@@ -1,4 +1,4 @@
-"""Where a run's rows go: one class per log. Training never waits for the logs of other packages to be well."""
+"""Destinations of a run's rows, one class per log. A failing log of another package never stops the training."""
 
 import importlib
 import importlib.util
@@ -20,14 +20,14 @@ BESIDE = ("seed", "update", "env_steps", "wall_seconds")  # columns of a row tha
 
 
 def require(options: RunOptions) -> None:
-    """Raise an `InputError` where an option needs a package that is not installed."""
+    """Raise an `InputError` if an option needs a package that is not installed."""
     for name, package in PACKAGES.items():
         if getattr(options, name) and importlib.util.find_spec(package) is None:
             raise InputError(f"--{name} needs {package}: {install(name)}")
 
 
 def metrics_of(rows: Sequence[Mapping[str, Any]]) -> dict[str, float]:
-    """Return the finite numbers of an update by name: of several seeds the mean, and each as seed-N/NAME."""
+    """Return the finite numbers of an update by name: their means over seeds, and each seed's as seed-N/NAME."""
     found: dict[str, list[float]] = {}
     each: dict[str, float] = {}
     for row in rows:
@@ -58,7 +58,7 @@ def open_trackers(
     settings: Callable[[], Mapping[str, Any]],
     tell: Callable[[str], None],
 ) -> list[Sink]:
-    """Return the logs of other packages that the options ask for; the other arguments as for their classes."""
+    """Return the logs of other packages that the options request; other arguments as for their classes."""
     found: list[Sink] = []
     if options.tensorboard:
         found.append(TensorBoard(folder, update, algorithm, tell))
@@ -70,12 +70,12 @@ def open_trackers(
 
 
 class Tracker:
-    """A log of another package; what it raises is told once, and ends the log alone."""
+    """A log of another package; an exception in it is reported once, and ends only this log."""
 
     name = "the tracker"
 
     def __init__(self, folder: Path, settings: Mapping[str, Any], tell: Callable[[str], None]):
-        """Begin, or go on with what an earlier process began in a run's folder.
+        """Start a log, or continue the log of an earlier process in a run's folder.
 
         Args:
           folder: the folder of the run.
@@ -113,7 +113,7 @@ class Tracker:
         raise NotImplementedError
 
     def _id(self, kind: str, make: Callable[[], str]) -> tuple[str, bool]:
-        """Return (the name of the log on its server, whether an earlier process made it)."""
+        """Return (the log's name on its server, whether an earlier process created it)."""
         file = self._folder / f"{kind}.id"
         if reading.is_file(file):
             found = reading.text(file, reading.SETTINGS).strip()
@@ -125,7 +125,7 @@ class Tracker:
 
 
 class TensorBoard(Tracker):
-    """Event files in the folder's `tensorboard/seed-<n>/`; tensorboard --logdir shows the seeds side by side.
+    """Event files in the folder's `tensorboard/seed-<n>/`; tensorboard --logdir shows all seeds together.
 
     They are written at once: tensorboardX' own writer has a thread, which a full disk ends, and then waits for it.
     """
@@ -133,7 +133,7 @@ class TensorBoard(Tracker):
     name = "TensorBoard"
 
     def __init__(self, folder: Path, update: int, algorithm: Collection[str], tell: Callable[[str], None]):
-        """Begin, or go on from an update: events after it, of a run that was killed, are hidden.
+        """Start a log, or continue after an update: later events of a killed run are hidden.
 
         Args:
           folder, tell: as for `Tracker`.
@@ -182,7 +182,7 @@ class WandB(Tracker):
     name = "Weights & Biases"
 
     def __init__(self, project: str, folder: Path, settings: Mapping[str, Any], tell: Callable[[str], None]):
-        """Begin, in a project; the other arguments as for `Tracker`."""
+        """Start a log in a project; other arguments as for `Tracker`."""
         self._project = project
         super().__init__(folder, settings, tell)
 
@@ -211,7 +211,7 @@ class WandB(Tracker):
 
 
 class MLflow(Tracker):
-    """A run of MLflow, where MLFLOW_TRACKING_URI and MLFLOW_EXPERIMENT_NAME say."""
+    """A run of MLflow, at the server and in the experiment of MLFLOW_TRACKING_URI and MLFLOW_EXPERIMENT_NAME."""
 
     name = "MLflow"
 

@@ -23,7 +23,7 @@ from purerl.trust import reading
 
 
 def summarize(run: Settings, columns: dict[str, np.ndarray], last_update: int) -> dict[str, Any]:
-    """Return final and best evaluation returns: per seed, and over the seeds.
+    """Return final and best evaluation returns, per seed and over the seeds.
 
     A seed that failed counts as the worst: with the lowest mean return that any seed ever had.
 
@@ -54,7 +54,7 @@ def summarize(run: Settings, columns: dict[str, np.ndarray], last_update: int) -
 
 
 def lowest(columns: dict[str, np.ndarray]) -> float:
-    """Return the lowest mean return in training or evaluation of any seed; NaN where no episode ended."""
+    """Return the lowest mean return in training or evaluation of any seed; NaN if no episode ended."""
     returns = np.concatenate([columns[name] for name in ("episode_return", "evaluation_return") if name in columns])
     known = returns[np.isfinite(returns)]
     return float(known.min()) if known.size else math.nan
@@ -87,7 +87,7 @@ def over_seeds(values: list[float], worst: float = math.nan) -> dict[str, object
 
 
 def versions(*more: str) -> dict[str, str]:
-    """Return the versions of what the numbers depend on, and of `more` packages that are installed."""
+    """Return the versions of the packages that affect the numbers, and of installed packages in `more`."""
     packages = ("jax", "jaxlib", "flax", "optax", "numpy")
     found = {package: importlib.metadata.version(package) for package in packages}
     for package in more:
@@ -97,7 +97,7 @@ def versions(*more: str) -> dict[str, str]:
 
 
 def write(path: Path, summary: Mapping[str, object]) -> None:
-    """Write summary.json, whole or not at all."""
+    """Write summary.json, completely or not at all."""
     write_whole(path, json.dumps(summary, indent=2, allow_nan=False) + "\n")
 
 
@@ -124,7 +124,7 @@ def line(folder: Path) -> str:
 
 
 def text(found: dict[str, Any]) -> str:
-    """Return in one line what `summarize` found, and the speed."""
+    """Return the results of `summarize` and the speed in one line."""
     final = found["final_return"]
     if final["mean"] is None:
         return "no seed finished"
@@ -133,7 +133,7 @@ def text(found: dict[str, Any]) -> str:
 
 
 def center(result: dict[str, Any]) -> str:
-    """Return the mean of what `over_seeds` returned in words, with its interval, or the range of few seeds."""
+    """Return the mean from `over_seeds` as text, with its interval or, for few seeds, its range."""
     if result["iqm_interval_95"]:
         low, high = result["iqm_interval_95"]
         return f"{result['mean']:.5g}, IQM {result['iqm']:.5g} (95% interval {low:.5g} .. {high:.5g})"
@@ -144,7 +144,7 @@ def center(result: dict[str, Any]) -> str:
 
 
 def failures(result: dict[str, Any]) -> str:
-    """Return a clause that says how many seeds failed and what they count as; "" where none did."""
+    """Return a clause about how many seeds failed and how they count; "" if none did."""
     if not result["failed"]:
         return ""
     counted = result["failed_counted_as"]

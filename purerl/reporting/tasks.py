@@ -40,7 +40,7 @@ class Aggregate(NamedTuple):
 
 
 def load(folders: Sequence[str | Path], scale: Mapping[str, tuple[float, float]] | None = None) -> TaskScores:
-    """Return the scores of finished runs, one of each algorithm for each task.
+    """Return the scores of finished runs, one run of each algorithm on each task.
 
     Args:
       folders: the runs'. An algorithm is named as in its run.
@@ -119,7 +119,7 @@ def improvement(found: TaskScores, better: str, worse: str) -> tuple[float, tupl
 
 
 def table(found: TaskScores) -> list[tuple[str, ...]]:
-    """Return per algorithm: name, seeds, IQM, its interval, median, mean, P(the first is better)."""
+    """Return for each algorithm: name, seeds, IQM, its interval, median, mean, P(the first is better)."""
     rows, order = [], ranked(found)
     for name, of in order:
         beaten = "-" if name == order[0][0] else _with_interval(*improvement(found, order[0][0], name), "{:.0%}")
@@ -135,7 +135,7 @@ def _with_interval(value: float, interval: tuple[float, float] | None, form: str
 
 
 def draw(found: TaskScores, path: Path) -> None:
-    """Write the picture: aggregates with intervals, performance profiles, probabilities of improvement.
+    """Draw aggregates with intervals, performance profiles, and probabilities of improvement.
 
     Raises:
       InputError: if it cannot be written.

@@ -24,7 +24,7 @@ LINE = 18  # pixels of height of a caption
 
 
 def check(path: pathlib.Path) -> None:
-    """Hold a path to what `save` can write, before an episode is played.
+    """Raise an `InputError` before an episode is played if `save` cannot write the path.
 
     Raises:
       InputError: for another ending, a folder that is not there, or a package that is not installed.
@@ -35,7 +35,7 @@ def check(path: pathlib.Path) -> None:
 
 
 def drawable(env: Environment, name: str) -> None:
-    """Raise an `InputError` where an environment has no picture."""
+    """Raise an `InputError` if an environment cannot be drawn."""
     env = getattr(env, "unwrapped", env)
     if not hasattr(env, "render_episode"):
         raise InputError(f"{name} has no picture: its class has no method render")
@@ -45,7 +45,7 @@ def drawable(env: Environment, name: str) -> None:
 
 
 def save(images: Sequence[np.ndarray], path: pathlib.Path, fps: float = 30.0) -> None:
-    """Save pictures of one size, u8[H, W, 3], as what the path's ending says."""
+    """Save pictures of one size, u8[H, W, 3], in the format of the path's extension."""
     check(path)
     suffix = path.suffix.lower()
     if suffix == ".gif":
@@ -66,7 +66,7 @@ def save(images: Sequence[np.ndarray], path: pathlib.Path, fps: float = 30.0) ->
 
 
 def captioned(images: Sequence[np.ndarray], episode: Episode) -> list[np.ndarray]:
-    """Return an episode's pictures, the start first, with step, action and return so far written below."""
+    """Return an episode's pictures, starting with the first state, captioned with step, action and return."""
     from PIL import Image, ImageDraw, ImageFont
 
     rewards = np.asarray(mean_reward(episode.reward))
@@ -98,7 +98,7 @@ def _numbers(x: np.ndarray) -> str:
 
 
 def grid(films: Sequence[Sequence[np.ndarray]], rows: int, columns: int) -> list[np.ndarray]:
-    """Return films side by side, row by row; one that ended keeps its last picture, and empty cells are white."""
+    """Return films in a grid, row by row; one that ended keeps its last picture, and empty cells are white."""
     length = max(len(film) for film in films)
     empty = np.full_like(films[0][0], 255)
     frames = []

@@ -46,7 +46,7 @@ class ActingPolicy:
         self.reset()
 
     def reset(self, done: Array | np.ndarray | None = None) -> None:
-        """Forget what was seen: an episode begins.
+        """Start a new episode: forget the observations so far.
 
         Args:
           done: bool[N], the members of a batch whose episodes begin; None: all.
@@ -58,7 +58,7 @@ class ActingPolicy:
         self._carry = trees.where(jnp.asarray(done), self._algorithm.initial_carry(self._num), self._carry)
 
     def __call__(self, observation: PyTree) -> PyTree:
-        """Return the action of an observation, or [N, ...] those of a batch.
+        """Return the action for an observation, or the actions for a batch [N, ...].
 
         Raises:
           InputError: if it is not as the observation space says, or a batch of another size comes without `reset`.
@@ -103,7 +103,7 @@ class ActingPolicy:
         return structure.unflatten(arrays), arrays[0].shape[0]
 
     def _fitting(self, observation: PyTree) -> tuple[list[Array | np.ndarray], set[int]]:
-        """Return (the arrays of an observation, how many axes come before those of the space; none if they differ)."""
+        """Return (the arrays of an observation, the number of leading axes before the space's; none if they differ)."""
         wanted = jax.tree.leaves(self._seen)
 
         def axes(given: PyTree) -> set[int]:
@@ -123,7 +123,7 @@ class ActingPolicy:
 
 
 def check_same_spaces(trained: Environment | HostSource, env: Environment | HostSource, what: str) -> None:
-    """Raise an `InputError` that begins with `what` where an environment's spaces are not those of training."""
+    """Raise an `InputError` that begins with `what` if an environment's spaces differ from those of training."""
     for space in ("observation_space", "action_space"):
         before, now = getattr(trained, space), getattr(env, space)
         if form(before) != form(now):

@@ -1,4 +1,4 @@
-"""Agents as files: writes what one agent of a run knows, and reads it back as a run of one seed that plays."""
+"""Agents as files: writes one agent of a run, and reads it back as a run of one seed that can play."""
 
 import dataclasses
 from collections.abc import Mapping
@@ -24,11 +24,11 @@ _FIELDS = tuple(field.removeprefix(".") for field in KNOWN)
 
 @runtime_checkable
 class HoldsCopies(Protocol):
-    """An agent with fields that a file leaves out, since another field stands for them where an agent only acts."""
+    """An agent with fields that its file leaves out, because another field replaces them when an agent only acts."""
 
     @property
     def copies(self) -> Mapping[str, str]:
-        """{field that a file leaves out: the field that stands for it}."""
+        """{field that a file leaves out: the field that replaces it}."""
         ...
 
 
@@ -50,14 +50,14 @@ def content(run: Any, agent: PyTree, seed: int, target: bool = True, **texts: st
 
 
 def numbers(agent: PyTree) -> dict[str, np.ndarray]:
-    """Return the parameters and statistics of an agent by name, such as params/actor/kernel; all where none is one."""
+    """Return an agent's parameters and statistics by name, such as params/actor/kernel; without any, all arrays."""
     leaves = _leaves(agent)
     known = {name: x for name, (is_known, x) in leaves.items() if is_known}
     return {name: np.asarray(x) for name, x in (known or {name: x for name, (_, x) in leaves.items()}).items()}
 
 
 def read(path: Path, shapes: Progress) -> Progress:
-    """Return what an agent's file holds as a run of one seed; what only training needs is zero.
+    """Return an agent's file as a run of one seed; everything that only training needs is zero.
 
     A target network that is not in the file is the network itself, and so is each copy (`HoldsCopies`).
 
@@ -100,14 +100,14 @@ def read(path: Path, shapes: Progress) -> Progress:
 
 
 def _copies(leaves: Mapping[str, object]) -> dict[str, str]:
-    """Return {leaf of a target network: the leaf of the network itself}, where both are of one shape."""
+    """Return {leaf of a target network: the same leaf of the online network}, where both have one shape."""
     pairs = {name: name.replace(_TARGET, _ONLINE, 1) for name in leaves if f"/{_TARGET}" in f"/{name}"}
     alike = lambda x, y: x.shape == y.shape and x.dtype == y.dtype
     return {name: own for name, own in pairs.items() if own in leaves and alike(leaves[name], leaves[own])}
 
 
 def _leaves(agent: PyTree) -> dict[str, tuple[bool, PyTree]]:
-    """Return (whether acting or learning on needs it, the leaf) by name, without random keys and copies."""
+    """Return (whether acting or further training needs it, the leaf) by name, without random keys and copies."""
     holds_copies: Any = agent if isinstance(agent, HoldsCopies) else None
     alone = agent if holds_copies is None else holds_copies._replace(**dict.fromkeys(holds_copies.copies, ()))
     pairs = [(path, x) for path, x in jax.tree_util.tree_leaves_with_path(alone) if not is_key(x)]

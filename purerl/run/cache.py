@@ -1,4 +1,4 @@
-"""JAX's persistent compilation cache in the user's cache folder, kept below a size."""
+"""JAX's persistent compilation cache in the user's cache folder, limited to a size."""
 
 import os
 from pathlib import Path
@@ -7,7 +7,7 @@ MAX_BYTES = 2**30
 
 
 def folder() -> Path:
-    """Return where compiled programs are kept: JAX_COMPILATION_CACHE_DIR, or purerl in the user's cache folder."""
+    """Return the folder of compiled programs: JAX_COMPILATION_CACHE_DIR, or purerl in the user's cache folder."""
     given = os.environ.get("JAX_COMPILATION_CACHE_DIR")
     if given:
         return Path(given)
@@ -16,7 +16,7 @@ def folder() -> Path:
 
 
 def enable() -> None:
-    """Let JAX keep compiled programs; without effect where there is no folder that can be written."""
+    """Enable JAX's cache of compiled programs; no effect if its folder cannot be written."""
     import jax
 
     try:
@@ -32,7 +32,7 @@ def enable() -> None:
 
 
 def trim(path: Path, max_bytes: int = MAX_BYTES) -> None:
-    """Remove the files written longest ago until the rest is at most `max_bytes`."""
+    """Remove the oldest files until the rest is at most `max_bytes`."""
     files = [entry for entry in path.iterdir() if entry.is_file()]
     found = sorted(((stat.st_mtime, stat.st_size, file) for file in files for stat in [file.stat()]), reverse=True)
     total = 0

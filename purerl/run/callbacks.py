@@ -1,4 +1,4 @@
-"""Callbacks: functions of the user's that a run calls on the host at each logged row; they change no bit of it.
+"""Callbacks: a user's functions that a run calls on the host at each logged row; they cannot change its results.
 
 A callback is (update, metrics, view): the number of updates done, the row's metrics by name, each f[seeds] with NaN
 where a seed failed or nothing is known, and a view of the run from which agents and states are copied only when asked.
@@ -32,10 +32,10 @@ Callback = Callable[[int, Metrics, "View"], Any]
 
 
 class View:
-    """What a callback sees of a run, during its call."""
+    """The view of a run that a callback receives, valid during its call."""
 
     def __init__(self, run: "Run"):
-        """See a `purerl.run.run.Run`."""
+        """Make a view of a `purerl.run.run.Run`."""
         self._run: Run | None = run
         self._state: Any = None  # a `TrainState`, once it is copied
         self.stopped: str | None = None  # the reason that was given
@@ -55,7 +55,7 @@ class View:
 
     @property
     def state(self) -> TrainState:
-        """A copy of the whole state on the host; leading axis: seeds."""
+        """A copy of the complete state on the host; leading axis: seeds."""
         run = self._alone("the state")
         if self._state is None:
             state, members = run.progress.state, run.options.seeds
@@ -69,20 +69,20 @@ class View:
         return jax.tree.map(lambda x: _copied(x[index]), run.progress.state.agent)
 
     def save(self) -> None:
-        """Write a checkpoint once the row is written."""
+        """Save a checkpoint after the row is written."""
         self._open().save_soon = True
 
     def stop(self, reason: str = "a callback asked for it") -> None:
-        """End the run after this row: with a final evaluation, a checkpoint and a summary, as a whole run ends."""
+        """End the run after this row, with a final evaluation, a checkpoint and a summary, as a completed run ends."""
         self._open()
         self.stopped = reason
 
     def say(self, text: str) -> None:
-        """Show a line, above the panel where there is one."""
+        """Print a line, above the panel if there is one."""
         self._open().display.line(text)
 
     def close(self) -> None:
-        """End the view: what it shows would be of later updates."""
+        """Close the view, which would show later updates."""
         self._run = None
 
     def _open(self) -> "Run":
@@ -97,12 +97,12 @@ class View:
 
 
 def _copied(x: PyTree) -> PyTree:
-    """Return an array on the host that shares no memory with a device's, whose buffers are written again."""
+    """Return a copy of an array on the host that shares no memory with the device, whose buffers are reused."""
     return typed(np.array(jax.random.key_data(x)), x) if is_key(x) else np.array(x)
 
 
 def checked(callbacks: Sequence[Callback]) -> tuple[Callback, ...]:
-    """Return callbacks."""
+    """Return callbacks, after checking that each can be called."""
     wanted = "callbacks must be a list of functions (update, metrics, view)"
     if callable(callbacks) or not isinstance(callbacks, Sequence):
         raise InputError(f"callbacks is a {type(callbacks).__name__}; {wanted}")
@@ -114,7 +114,7 @@ def checked(callbacks: Sequence[Callback]) -> tuple[Callback, ...]:
 
 
 def named(path: str) -> Callback:
-    """Return the callback at "module:function"; what it raises is told in a line."""
+    """Return the callback at "module:function"; its exceptions are reported in one line."""
     (found,) = checked([registry.load(path)])
 
     def callback(update: int, metrics: Metrics, view: View) -> None:
@@ -125,13 +125,13 @@ def named(path: str) -> Callback:
 
 
 def mean(returns: np.ndarray) -> float:
-    """Return the mean over the seeds whose return is known; NaN where none is."""
+    """Return the mean over the seeds whose return is known; NaN if there are none."""
     known = returns[np.isfinite(returns)]
     return float(known.mean(dtype=np.float64)) if known.size else math.nan
 
 
 def film(every: int, env: Environment, algorithm: Algorithm, seed: int, before: int) -> Callback:
-    """Return a callback that records an episode of the first seed that did not fail, into videos/ of the run's folder.
+    """Return a callback that records an episode of the first seed that did not fail, in videos/ of the run's folder.
 
     Args:
       every: updates between two of them.

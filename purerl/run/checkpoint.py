@@ -1,4 +1,4 @@
-"""Checkpoints: a pytree of arrays on disk, whole or not at all. All of Orbax is behind this file and `orbax_calls`.
+"""Checkpoints: a pytree of arrays on disk, written completely or not at all. Orbax is behind this and `orbax_calls`.
 
 A checkpoint is a folder named after its update. It holds plain arrays by path and a few numbers beside them; typed keys
 are stored as their raw words. Loading needs the tree that is expected, so nothing in the file decides what is built;
@@ -30,7 +30,7 @@ _UNFINISHED = re.compile(r"[0-9]{9,}\.orbax-checkpoint-tmp.*")
 
 
 class SaveError(RuntimeError):
-    """A checkpoint could not be written: one line with the cause."""
+    """An error while writing a checkpoint: one line with the cause."""
 
 
 def save(folder: Path, step: int, tree: PyTree, metadata: dict[str, Any], keep: int = 3) -> Path:
@@ -79,7 +79,7 @@ def save(folder: Path, step: int, tree: PyTree, metadata: dict[str, Any], keep: 
 
 
 def steps(folder: Path) -> list[int]:
-    """Return the steps of the complete checkpoints in a folder, ascending; what else is there does not count."""
+    """Return the steps of the complete checkpoints in a folder, ascending; other files are ignored."""
     if folder.is_symlink():
         raise InputError(
             f"{folder} is a link; checkpoints are read from a run's own folder: put the folder itself there"
@@ -98,12 +98,12 @@ BEST = "best"  # beside the numbered ones: the folder of the one with the highes
 
 
 def best_folder(folder: Path) -> Path:
-    """Return where the best checkpoint of a run is."""
+    """Return the folder of a run's best checkpoint."""
     return folder / BEST
 
 
 def find(folder: Path, which: str | int) -> tuple[Path, int]:
-    """Return (the folder that holds it, the step) of one of a run's checkpoints.
+    """Return (the folder that contains it, the step) of one of a run's checkpoints.
 
     Args:
       folder: the folder of all checkpoints of a run.
@@ -128,14 +128,14 @@ def find(folder: Path, which: str | int) -> tuple[Path, int]:
 
 
 def best_return(folder: Path) -> float:
-    """Return the evaluation return of the best checkpoint, -inf where there is none."""
+    """Return the evaluation return of the best checkpoint, -inf if there is none."""
     found = steps(best_folder(folder))
     value = read_metadata(best_folder(folder), found[-1]).get("evaluation_return") if found else None
     return float(value) if isinstance(value, int | float) else -math.inf
 
 
 def remove_unfinished(folder: Path) -> None:
-    """Remove what a killed `save` left behind."""
+    """Remove the remains of a killed `save`."""
     inner = best_folder(folder)
     found = [path for place in (folder, inner) if not place.is_symlink() for path in place.glob("*")]
     for path in [] if folder.is_symlink() else found:
@@ -144,7 +144,7 @@ def remove_unfinished(folder: Path) -> None:
 
 
 def read_metadata(folder: Path, step: int) -> dict[str, Any]:
-    """Return the metadata of a checkpoint; none where they cannot be read, which `load` will tell."""
+    """Return the metadata of a checkpoint; {} if they cannot be read, which `load` then reports."""
     from orbax.checkpoint import v1 as ocp
 
     path = folder.resolve() / f"{step:09d}"
@@ -158,7 +158,7 @@ def read_metadata(folder: Path, step: int) -> dict[str, Any]:
 
 
 def _check_files(path: Path) -> None:
-    """Raise an `InputError` unless a checkpoint is of folders and regular files, small ones but for its data."""
+    """Raise an `InputError` unless a checkpoint has only folders and regular files, small except for its data."""
     for place, folders, files in os.walk(path):
         for name in folders + files:
             inner = Path(place) / name
@@ -171,7 +171,7 @@ def _check_files(path: Path) -> None:
 
 
 def _check_chunks(path: Path, stored: Any) -> None:
-    """Raise an `InputError` where a part of an array, as it is stored, is larger than the array."""
+    """Raise an `InputError` if a stored part of an array is larger than the array."""
     for name, array in stored.metadata.items():
         chunk = getattr(getattr(array, "storage_metadata", None), "chunk_shape", None)
         if chunk is not None and math.prod(chunk) > 2 * math.prod(array.shape) + 1024:
@@ -179,7 +179,7 @@ def _check_chunks(path: Path, stored: Any) -> None:
 
 
 def members(folder: Path, step: int) -> int:
-    """Return how many agents a checkpoint holds."""
+    """Return the number of agents in a checkpoint."""
     found = read_metadata(folder, step).get("members")
     if not isinstance(found, int) or not 0 < found < 2**31:
         raise InputError(f"checkpoint {folder / f'{step:09d}'} is damaged (its metadata cannot be read)")
@@ -189,7 +189,7 @@ def members(folder: Path, step: int) -> int:
 def load(
     folder: Path, step: int, template: PyTree, added: Mapping[str, str] = MappingProxyType({})
 ) -> tuple[PyTree, dict[str, Any]]:
-    """Read a checkpoint back.
+    """Load a checkpoint.
 
     Args:
       folder: the folder of all checkpoints of a run.

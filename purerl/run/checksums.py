@@ -1,4 +1,4 @@
-"""Checksums of arrays, part by part: each process knows those of what it holds."""
+"""Checksums of arrays, part by part: each process computes those of its own parts."""
 
 import json
 import zlib
@@ -23,7 +23,7 @@ def of_arrays(arrays: Mapping[str, object]) -> dict[str, list[Part]]:
 
 
 def parts_of(array: Any) -> list[Part]:
-    """Return the checksums of what this process holds of an array, without copies."""
+    """Return the checksums of this process's parts of an array, without copies."""
     shape = array.shape
     if not isinstance(array, jax.Array):
         return [([0] * len(shape), list(shape), _crc(array))] if distributed.is_first() else []
@@ -34,7 +34,7 @@ def parts_of(array: Any) -> list[Part]:
 
 
 def agrees(checksums: Any, arrays: dict[str, np.ndarray]) -> bool:
-    """Return whether checksums from a file are those of arrays, and cover them."""
+    """Return whether checksums from a file match arrays and cover them."""
     try:
         return checksums.keys() == arrays.keys() and all(_covers(checksums[name], x) for name, x in arrays.items())
     except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError):
@@ -56,5 +56,5 @@ def _crc(array: np.ndarray) -> int:
 
 
 def of_notes(notes: Mapping[str, object]) -> int:
-    """Return the checksum of what a checkpoint holds beside its arrays."""
+    """Return the checksum of a checkpoint's content other than arrays."""
     return zlib.crc32(json.dumps(notes, sort_keys=True).encode())

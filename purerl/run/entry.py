@@ -1,4 +1,4 @@
-"""The door from Python to what `purerl train` does: a folder, the display, checkpoints, resuming."""
+"""The Python API of `purerl train`: a folder, the display, checkpoints, resuming."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -84,7 +84,7 @@ def resume(
     trust: bool = False,
     **options: object,
 ) -> TrainedRun:
-    """Continue a run from its newest checkpoint, to the same bits as without the interruption.
+    """Resume a run from its newest checkpoint, with results that are bit-identical to an uninterrupted run.
 
     Args:
       folder: the run's folder.

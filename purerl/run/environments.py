@@ -1,4 +1,4 @@
-"""The environment of a run: made by id or taken as it is, and held to what the algorithm and the contract need."""
+"""The environment of a run, made by id or given as an object, and checked against the algorithm and the contract."""
 
 import contextlib
 from collections.abc import Iterator, Mapping
@@ -18,7 +18,7 @@ from purerl.types import Environment
 
 @contextlib.contextmanager
 def told_in_a_line(name: str, what: str = "training on") -> Iterator[None]:
-    """Tell what a user's own environment raises, where training alone reaches it, or another part, in one line."""
+    """Report in one line an exception of a user's own environment that occurs in this context."""
     try:
         yield
     except InputError:
@@ -31,7 +31,7 @@ def told_in_a_line(name: str, what: str = "training on") -> Iterator[None]:
 
 
 def environment_of(run: Settings) -> Any:
-    """Return a run's environment, as `make_environment` does."""
+    """Return a run's environment; see `make_environment`."""
     if run.env is None:
         return make_environment(run.environment, run.parameters)
     users = registry.is_own(run.environment) and not run.environment.startswith("purerl.")
@@ -39,7 +39,7 @@ def environment_of(run: Settings) -> Any:
 
 
 def make_environment(name: str, parameters: Mapping[str, object]) -> Any:
-    """Return an environment by id; that of a user, as module:Class, is held to the contract's shapes first.
+    """Return an environment by id; first check the shapes of a user's environment, module:Class.
 
     Raises:
       InputError: if there is none, or it breaks the contract.
@@ -56,7 +56,7 @@ def make_environment(name: str, parameters: Mapping[str, object]) -> Any:
 
 
 def _held(env: Any, name: str) -> Any:
-    """Hold an environment of the user's to the contract's shapes, and return it."""
+    """Check the shapes of a user's environment against the contract, and return it."""
     from purerl.testing.environments import check_contract
 
     if not isinstance(env, HostSource):
@@ -77,7 +77,7 @@ def check_actions(run: Settings, env: Environment) -> None:
 
 
 def _kind_of(space: Space) -> str | None:
-    """Return the word that the table of algorithms has for a space of actions; None where it has none."""
+    """Return the word for an action space in the table of algorithms; None if it has none."""
     match space:
         case Discrete():
             return "discrete"

@@ -1,4 +1,4 @@
-"""A trained policy as a file that needs no purerl: StableHLO, ONNX, or its numbers and settings as safetensors.
+"""A trained policy as a file that does not need purerl: StableHLO, ONNX, or safetensors with numbers and settings.
 
 The function is (observation) -> action for every number N of observations [N, ...]; of a recurrent policy (observation,
 carry) -> (action, carry), whose carry begins as zeros. Actions are greedy. An observation of several parts has an
@@ -30,12 +30,12 @@ class BatchedAct(Protocol):
     """The greedy policy as a function of arrays alone."""
 
     def __call__(self, *arrays: Array) -> PyTree:
-        """Return the actions of a batch, and what the agent remembers; from observations [B, ...] and that before."""
+        """Return the actions [B, ...] and the carry for observations [B, ...] and the previous carry."""
         ...
 
 
 def check(path: Path) -> None:
-    """Hold a path to what `save` can write, before anything is loaded.
+    """Raise an `InputError` before anything is loaded if `save` cannot write the path.
 
     Raises:
       InputError: for another ending, a folder that is not there, or a package that is not installed.
@@ -48,7 +48,7 @@ def check(path: Path) -> None:
 
 
 def save(run: TrainedRun, path: Path, seed: int | None = None) -> None:
-    """Write a run's policy into a file of the kind that its ending says."""
+    """Write a run's policy to a file in the format of its extension."""
     check(path)
     agent, suffix = run.agent_of(seed), path.suffix.lower()
     if suffix == agent_file.SUFFIX:
@@ -61,7 +61,7 @@ def save(run: TrainedRun, path: Path, seed: int | None = None) -> None:
 
 
 def acting(run: TrainedRun, agent: PyTree) -> tuple[BatchedAct, list[jax.ShapeDtypeStruct]]:
-    """Return (a function of a batch's arrays, those of one observation and of its carry)."""
+    """Return (a function of a batch's arrays, the arrays of one observation, those of its carry)."""
     (algorithm, agent), seen = run.trainer.player(agent), run.plan.stage.observation_space.struct
     carry = jax.device_get(algorithm.initial_carry(1))
     if any(np.any(x) for x in jax.tree.leaves(carry)):
@@ -81,14 +81,14 @@ def acting(run: TrainedRun, agent: PyTree) -> tuple[BatchedAct, list[jax.ShapeDt
 
 
 def stablehlo(function: BatchedAct, one: list[jax.ShapeDtypeStruct]) -> bytes:
-    """Return the bytes of `jax.export`, which `jax.export.deserialize` reads, for any number of observations."""
+    """Return bytes for `jax.export.deserialize`, a policy for any number of observations."""
     (batch,) = jax.export.symbolic_shape("batch")
     arguments = [jax.ShapeDtypeStruct((batch, *x.shape), x.dtype) for x in one]
     return bytes(jax.export.export(jax.jit(function), platforms=PLATFORMS)(*arguments).serialize())
 
 
 def onnx(function: BatchedAct, one: list[jax.ShapeDtypeStruct]) -> bytes:
-    """Return a model of ONNX; `batch` is the name of its first axis."""
+    """Return an ONNX model; `batch` is the name of its first axis."""
     for name in ("jax2onnx", "onnx_ir"):  # they warn of parts for other libraries, with tracebacks
         logging.getLogger(name).setLevel(logging.ERROR)
     to_onnx = importlib.import_module("jax2onnx").to_onnx

@@ -1,4 +1,4 @@
-"""The folders of long jobs: made, compared with the job that resumes there, and locked."""
+"""The folders of long jobs: created, compared with the job that resumes in them, and locked."""
 
 import contextlib
 import os
@@ -21,7 +21,7 @@ from purerl.trust import reading
 def enter_folder(
     kind: JobKind, out: Path | None, words: tuple[str, ...], text: str, resume: bool = False
 ) -> tuple[Path, bool]:
-    """Return (a job's folder with its settings in it, whether to continue the job that is there).
+    """Return (a job's folder with its settings in it, whether to resume the job in it).
 
     Args:
       kind: the kind of the job.
@@ -45,7 +45,7 @@ def enter_folder(
 
 
 def new_folder(out: Path | None, *words: str, file: str, text: str) -> Path:
-    """Make a folder, `runs/<words>-<n>` such as `runs/ppo-CartPole-v1-1` if none is named, and return it.
+    """Create a folder, named or `runs/<words>-<n>` such as `runs/ppo-CartPole-v1-1`, and return it.
 
     It appears with a file of this text in it, so that there is no folder that neither begins nor resumes.
     """
@@ -77,7 +77,7 @@ def _appear(folder: Path, file: str, text: str) -> None:
 
 
 def check_same(file: Path, text: str, noun: str) -> None:
-    """Check that a folder's file of settings has the expected text, but for devices, version and fresh seeds."""
+    """Check that a folder's settings file has the expected text, except for devices, version and fresh seeds."""
     if not file.is_file():
         raise InputError(f"there is no {noun} in {file.parent}: it has no {file.name}")
     texts = (reading.text(file, reading.SETTINGS), text)
@@ -100,7 +100,7 @@ def changes(
     may_change: Callable[[str], bool],
     absent: Mapping[str, object] = MappingProxyType({}),
 ) -> str:
-    """Compare the settings in a job's folder with those that its checkpoint was made with.
+    """Compare the settings in a job's folder with those of its checkpoint.
 
     Args:
       file: the file of the settings, for messages.
@@ -134,7 +134,7 @@ def _hashable(value: object) -> object:
 
 
 def lock(folder: Path, kind: JobKind) -> Any:
-    """Lock a folder, so that no second process writes there; the lock ends with the process."""
+    """Lock a folder so that no other process writes there; the lock ends with the process."""
     with contextlib.suppress(ImportError):
         import fcntl
 

@@ -1,4 +1,4 @@
-"""The life of a long job: take a folder, lock it, compile, advance in chunks, save, stop on a signal, finish, resume.
+"""The life cycle of a long job: lock a folder, compile, advance in chunks, save, stop on a signal, finish, resume.
 
 Runs, sweeps and evolutions are `LongJob`s. Everything that decides a number happens on the device and never depends on
 how a job was cut into chunks: a job that was killed and resumed gives the same bits as one that was not.
@@ -34,7 +34,7 @@ FAILURES = (EnvironmentFailure, checkpoint.SaveError, OSError, jax.errors.JaxRun
 
 
 class LongJob(abc.ABC):
-    """A long job, in one process or several. Subclasses say what it prepares, advances, saves and finishes."""
+    """A long job, in one process or several. Subclasses define how to prepare, advance, save and finish it."""
 
     kind: ClassVar[JobKind]
 
@@ -73,7 +73,7 @@ class LongJob(abc.ABC):
             distributed.first_does(self._take_folder)
 
     def take_metadata(self, found: Mapping[str, object]) -> None:
-        """Take the numbers that this job keeps from a checkpoint's metadata."""
+        """Restore this job's counters from a checkpoint's metadata."""
         for name, own in self.metadata.items():
             value = found.get(name)
             if type(value) in (int, float) and -1 <= value <= MOST_COUNT:  # type: ignore[operator]
@@ -88,14 +88,14 @@ class LongJob(abc.ABC):
     @property
     @abc.abstractmethod
     def position(self) -> int:
-        """How much is done: a count that grows."""
+        """The completed work: a count that grows."""
 
     @abc.abstractmethod
     def done(self) -> bool:
-        """Return whether nothing is left to advance."""
+        """Return whether the job is complete."""
 
     def already_finished(self) -> str:
-        """Return the line to print where an earlier process finished the job; "" where it did not."""
+        """Return the line to print if an earlier process finished the job; "" otherwise."""
         return ""
 
     @abc.abstractmethod
@@ -108,7 +108,7 @@ class LongJob(abc.ABC):
 
     @abc.abstractmethod
     def votes(self) -> tuple[int, ...]:
-        """Return (whether to save now, then the arguments of `advance`), of which the first process's count."""
+        """Return (whether to save now, then the arguments of `advance`); all processes use the first one's."""
 
     @abc.abstractmethod
     def advance(self, *votes: int) -> None:
@@ -116,7 +116,7 @@ class LongJob(abc.ABC):
 
     @abc.abstractmethod
     def save(self) -> None:
-        """Write what is needed to resume."""
+        """Write everything that resuming needs."""
 
     @abc.abstractmethod
     def close_logs(self) -> None:
@@ -124,7 +124,7 @@ class LongJob(abc.ABC):
 
     @abc.abstractmethod
     def progress_text(self) -> str:
-        """Return how far the job is, such as "update 3 of 10"."""
+        """Return the progress of the job, such as "update 3 of 10"."""
 
     @abc.abstractmethod
     def finish(self) -> int:
@@ -132,7 +132,7 @@ class LongJob(abc.ABC):
 
     @contextlib.contextmanager
     def released_on_error(self) -> Iterator[None]:
-        """Release the folder if what is done within fails: whoever keeps the exception would keep the lock, too."""
+        """Release the folder if the code inside fails: a stored exception would otherwise keep the lock."""
         try:
             yield
         except BaseException:
@@ -145,7 +145,7 @@ class LongJob(abc.ABC):
             self._lock.close()
 
     def write_settings(self, text: str) -> None:
-        """Write the folder's file of settings anew, and lock the new one before the old one is free."""
+        """Rewrite the folder's settings file, and lock the new file before the old one is released."""
         assert self.folder is not None
         write_whole(self.folder / self.kind.file, text)
         if self._lock is not None:
@@ -153,7 +153,7 @@ class LongJob(abc.ABC):
             before.close()
 
     def complete(self) -> int:
-        """Do the job to its end, or until a signal.
+        """Run the job to its end, or until a signal.
 
         Returns:
           The exit code: 128 and the signal's number if it was interrupted; 1 if an environment or the computation
@@ -198,7 +198,7 @@ class LongJob(abc.ABC):
             self.close()
 
     def succeed(self) -> None:
-        """Do the job to its end, or raise KeyboardInterrupt if it was stopped, RuntimeError if it failed."""
+        """Run the job to its end; raise KeyboardInterrupt if it was stopped, and RuntimeError if it failed."""
         code = self.complete()
         if code > 128:
             raise KeyboardInterrupt(code - 128)
@@ -207,7 +207,7 @@ class LongJob(abc.ABC):
             raise RuntimeError(f"the {self.kind.noun}{where} did not come to a good end; the lines above say why")
 
     def compiled(self, compile_program: Callable[[], T]) -> T:
-        """Return what `compile_program` returns, and show and count the time it takes."""
+        """Return the result of `compile_program`; show and count the time that it takes."""
         self.display.stage("compiling")
         began = time.perf_counter()
         with self.stop.counts_at_once():
@@ -220,7 +220,7 @@ class LongJob(abc.ABC):
         return program
 
     def wall_seconds(self) -> float:
-        """Return the seconds since the job began, those of earlier processes included."""
+        """Return the seconds since the job began, including those of earlier processes."""
         return time.perf_counter() - self.began
 
     def _take_folder(self) -> str:
@@ -245,13 +245,13 @@ class LongJob(abc.ABC):
             self._save()
 
     def _agreed_to_stop(self) -> bool:
-        """Return whether a signal reached any of the processes; all count it as theirs."""
+        """Return whether any process received a signal; all processes then act on it."""
         found = int(distributed.agree(self.stop.signal).max())
         self.stop.signal = found or self.stop.signal
         return bool(found)
 
     def _try_to_save(self, saved_at: int) -> int:
-        """Save, and return the position that is saved; a disk that does not take it is told and tried again later."""
+        """Try to save, and return the saved position; a failed write is reported and tried again later."""
         try:
             return self._save()
         except (checkpoint.SaveError, OSError) as error:
@@ -272,7 +272,7 @@ class LongJob(abc.ABC):
         return self.position
 
     def _gone(self) -> str:
-        """Return a line if the folder is not the one in which the job began; "" if it is."""
+        """Return an error line if the job's folder has been replaced; "" otherwise."""
         assert self.folder is not None
         file = self.folder / self.kind.file
         with contextlib.suppress(OSError):
@@ -282,14 +282,14 @@ class LongJob(abc.ABC):
         return f"cannot write {self.folder}: it was moved or removed"
 
     def _kept(self) -> str:
-        """Return what the folder holds of the job, and the command that continues it."""
+        """Return which part of the job the folder holds, and the command that resumes it."""
         with contextlib.suppress(InputError):  # of checkpoints that are a link
             if not self.has_saved():
                 return f"no checkpoint yet, start over with:\n  {self._resume}"
         return f"the last checkpoint is kept, go on with:\n  {self._resume}"
 
     def has_saved(self) -> bool:
-        """Return whether the folder holds something to continue from."""
+        """Return whether the folder holds a state to resume from."""
         return bool(checkpoint.steps(self.checkpoints))
 
     def _stopped(self) -> int:
@@ -303,7 +303,7 @@ class LongJob(abc.ABC):
 
 
 def cause_of(error: Exception) -> str:
-    """Return in one line why a job cannot go on."""
+    """Return the reason that a job cannot continue, in one line."""
     if distributed.is_loss(error):
         return f"another process of this run stopped ({str(error).strip().splitlines()[0][:160]})"
     if isinstance(error, OSError):

@@ -1,4 +1,4 @@
-"""The opening of a run: from settings, or from a folder; what cannot be is refused before anything is written."""
+"""Opens a run from settings or from a folder; impossible settings are rejected before anything is written."""
 
 import dataclasses
 from collections.abc import Sequence
@@ -28,12 +28,12 @@ def start(
     as_many_as_fit: bool = False,
     callbacks: Sequence[Callback] = (),
 ) -> int:
-    """Train from the beginning, as `new_run` says, and return the exit code of `LongJob.complete`."""
+    """Train from the beginning, as `new_run` describes, and return the exit code of `LongJob.complete`."""
     return new_run(run, out, "plain" if plain else "auto", as_many_as_fit, callbacks).complete()
 
 
 def resume(folder: Path, plain: bool = False, callbacks: Sequence[Callback] = (), **options: Any) -> int:
-    """Go on from the newest checkpoint, as `old_run` says, and return the exit code of `LongJob.complete`."""
+    """Resume from the newest checkpoint, as `old_run` describes, and return the exit code of `LongJob.complete`."""
     return old_run(folder, "plain" if plain else "auto", callbacks=callbacks, **options).complete()
 
 
@@ -44,7 +44,7 @@ def new_run(
     as_many_as_fit: bool = False,
     callbacks: Sequence[Callback] = (),
 ) -> Run:
-    """Return a run at its beginning, in a folder of its own.
+    """Return a new run in its own folder.
 
     Args:
       run: the settings.
@@ -76,7 +76,7 @@ def old_run(
     total_timesteps: float | None = None,
     **options: object,
 ) -> Run:
-    """Return a run where its newest checkpoint left it; it goes on to the bits of a run that never stopped.
+    """Return a run at its newest checkpoint; its results are bit-identical to those of an uninterrupted run.
 
     Args:
       folder: the folder of the run.
@@ -117,7 +117,7 @@ def old_run(
 
 
 def _check_options(planned: Plan) -> None:
-    """Refuse options whose packages or pictures are not there."""
+    """Reject options whose packages or pictures are missing."""
     options = planned.settings.options
     sinks.require(options)
     if options.video_interval:
@@ -128,7 +128,7 @@ def _check_options(planned: Plan) -> None:
 
 
 def _check_memory(planned: Plan) -> str | None:
-    """Hold what a run keeps to the free memory; return the size of its replay in one line."""
+    """Check that a run fits in the free memory; return the size of its replay in one line."""
     sizing.check_all(planned)
     run = planned.settings
     return sizes.line(planned.shapes.state.agent, run.config, run.options.seeds)

@@ -1,4 +1,4 @@
-"""What Orbax needs around its calls: silence, no interrupts, and its errors in one line."""
+"""Context for calls to Orbax: no progress messages, no interrupts, and errors in one line."""
 
 import contextlib
 import errno
@@ -13,7 +13,7 @@ from typing import Any
 
 
 def disk_reason(error: BaseException) -> str:
-    """Return what the operating system said, wherever it stands in an error and its causes."""
+    """Return the operating system's message, from an error or any of its causes."""
     seen: list[BaseException] = []
     while error is not None and error not in seen:
         seen.append(error)
@@ -27,7 +27,7 @@ def disk_reason(error: BaseException) -> str:
 
 
 def reason(error: Exception) -> str:
-    """Return an error's first line; an error of the program that reads, rather than of what it reads, says nothing."""
+    """Return an error's first line, or a general message if the error is in the reading program itself."""
     if isinstance(error, AttributeError | TypeError | LookupError):
         return "its metadata cannot be read"
     return (str(error) or type(error).__name__).strip().splitlines()[0][:120]
@@ -35,7 +35,7 @@ def reason(error: Exception) -> str:
 
 @contextlib.contextmanager
 def quiet():
-    """Keep Orbax's progress messages off the screen; errors are raised anyway."""
+    """Suppress Orbax's progress messages; errors are still raised."""
     logger = logging.getLogger("absl")
     level = logger.level
     logger.setLevel(logging.CRITICAL)
@@ -48,7 +48,7 @@ def quiet():
 
 @contextlib.contextmanager
 def interrupts_held():
-    """Hold Ctrl-C back until a read is over: Orbax keeps one for itself, and what it read then looks damaged."""
+    """Delay Ctrl-C until a read is complete: Orbax swallows one, and its data then look damaged."""
     before = signal.getsignal(signal.SIGINT)
     if threading.current_thread() is not threading.main_thread() or not callable(before):
         yield  # nothing would be raised here
@@ -71,7 +71,7 @@ def interrupts_held():
 
 @functools.cache
 def drop_late_callbacks() -> None:
-    """Keep what Orbax's and TensorStore's threads report after a failure off the screen: `save` and `load` raise it."""
+    """Suppress messages of Orbax's and TensorStore's threads after a failure: `save` and `load` raise it."""
     show = sys.unraisablehook
 
     def hook(late: Any) -> None:

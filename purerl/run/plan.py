@@ -1,4 +1,4 @@
-"""The plan of a run: validates the settings before anything is compiled or written; reads saved runs back."""
+"""The plan of a run: validates the settings before anything is compiled or written; reads saved runs."""
 
 import dataclasses
 import math
@@ -36,7 +36,7 @@ ROWS = 150  # of metrics.csv per seed, unless log_interval says otherwise
 
 
 class Plan(NamedTuple):
-    """All that is known of a run before anything is compiled or written."""
+    """The complete description of a run before anything is compiled or written."""
 
     settings: Settings
     env: Any  # an `Environment` or a `HostSource`
@@ -51,13 +51,13 @@ class Plan(NamedTuple):
 
     @property
     def stage(self) -> Environment:
-        """The environment that episodes are drawn in: the trainer's, one of JAX also where the host steps it."""
+        """The environment that renders episodes: the trainer's, or the JAX environment behind a host one."""
         env = self.trainer.environment
         return env.stage if isinstance(env, HostSource) else env
 
 
 class Made(NamedTuple):
-    """What a run's trainer is made of."""
+    """The parts of a run's trainer."""
 
     env: Any  # an `Environment` or a `HostSource`
     extensions: tuple[Extension, ...]  # in use
@@ -70,7 +70,7 @@ class Made(NamedTuple):
 
 
 def made(run: Settings) -> Made:
-    """Return what a run's trainer is made of; trained agents that it starts from are loaded."""
+    """Return the parts of a run's trainer, with the trained agents that it starts from loaded."""
     env = environment_of(run)
     used = in_use(run.extensions, run.extension_options, env, run.config)
     check_given(run.extensions, used, run.given)
@@ -144,7 +144,7 @@ def _functions(run: Settings, found: Made, trainer: Trainer, mesh: Mesh) -> Func
 
 
 def _started(run: Settings, factory: AlgorithmFactory) -> AlgorithmFactory:
-    """Return a run's algorithm, whose agents begin with those of another run if the run says so."""
+    """Return a run's algorithm; if the run has a start, its agents begin with the agents of that run."""
     source = run.options.start
     if source is None or run.begun:
         return factory
@@ -154,7 +154,7 @@ def _started(run: Settings, factory: AlgorithmFactory) -> AlgorithmFactory:
 
 
 class Handed(NamedTuple):
-    """What Python hands where a folder's run is opened again: objects that no file can hold. None: as the file says."""
+    """Python objects for a run that is opened again, which no file can hold. None: as in the file."""
 
     algorithm: AlgorithmFactory | str | None = None
     environment: Environment | HostSource | str | None = None
@@ -162,12 +162,12 @@ class Handed(NamedTuple):
 
     @property
     def parts(self) -> list[str]:
-        """The names of those that are handed."""
+        """The names of the given objects."""
         return [name for name, part in self._asdict().items() if part is not None]
 
 
 def saved_settings(folder: Path, handed: Handed = Handed()) -> Settings:
-    """Return the settings of a run's folder, or of an agent's file."""
+    """Return the settings in a run's folder or an agent's file."""
     toml.read_folder(folder, toml.RUN, handed=handed.parts)
     file = toml.file_of(folder)
     begun = bool(agent_file.find(folder) or checkpoint.steps(folder / "checkpoints"))
@@ -177,7 +177,7 @@ def saved_settings(folder: Path, handed: Handed = Handed()) -> Settings:
 
 
 class SavedProgress(NamedTuple):
-    """What a run's checkpoint holds."""
+    """The content of a run's checkpoint."""
 
     progress: Progress  # on the host, with as many members as were saved: a seed each, and those that fill the mesh
     metadata: dict[str, Any]
@@ -185,7 +185,7 @@ class SavedProgress(NamedTuple):
 
 
 def saved_progress(plan: Plan, folder: Path, step: int) -> SavedProgress:
-    """Return what a checkpoint holds.
+    """Return the content of a checkpoint.
 
     Raises:
       InputError: if it is damaged, or that of another run or of other seeds or shapes.
@@ -207,7 +207,7 @@ def settings_text(plan: Plan) -> str:
 
 
 def _is_free(plan: Plan, name: str) -> bool:
-    """Return whether a setting may differ from that of the checkpoint: no seed, and nothing that gives a shape."""
+    """Return whether a setting may differ from the checkpoint's: not a seed, and nothing that determines a shape."""
     if name in FIXED:
         return False
     table, _, rest = name.partition(".")
@@ -221,7 +221,7 @@ def _is_free(plan: Plan, name: str) -> bool:
 
 
 def saved_run(folder: Path, handed: Handed = Handed(), which: str | int = "latest") -> tuple[Plan, Progress]:
-    """Return the plan of a run's folder, on one device, and a checkpoint: "latest", "best", or that of an update.
+    """Return the plan of a run's folder, on one device, and a checkpoint: "latest", "best", or an update's.
 
     The file of an agent, or zoo/NAME, stands for a run of one seed that holds what acting needs.
     """
@@ -236,7 +236,7 @@ def saved_run(folder: Path, handed: Handed = Handed(), which: str | int = "lates
 
 
 def load_policy(folder: Path, name: str) -> TrainedPolicy:
-    """Return the policy that a run trained under a name, or its only one, of the first seed that did not fail.
+    """Return the policy that a run trained under a name, or its only one, for the first seed that did not fail.
 
     Raises:
       InputError: as `saved_run`, if the run has several policies and none of this name, or if it names itself.
@@ -253,7 +253,7 @@ def load_policy(folder: Path, name: str) -> TrainedPolicy:
 
 
 def policy_of(plan: Plan, agent: PyTree, name: str, folder: Path) -> TrainedPolicy:
-    """Return the policy that an agent of a run holds under a name, or its only one."""
+    """Return the policy of a run's agent under a name, or its only one."""
     policies = plan.trainer.policies
     if name not in policies and len(policies) > 1:
         raise unknown(f"policy of {folder}", name, policies)

@@ -33,7 +33,7 @@ _EVALUATION = np.uint32(0x6576616C)  # sets the keys of evaluations apart from t
 
 
 class Progress(NamedTuple):
-    """A run between two chunks; all but the two counts of updates have a leading axis of seeds."""
+    """A run between two chunks; everything except the two counts of updates has a leading axis of seeds."""
 
     state: TrainState
     interval: MetricsSum  # since the last row of metrics
@@ -51,7 +51,7 @@ SEED_AXES = Progress(
 
 
 class Advance(NamedTuple):
-    """What `Program.advance` reports of its updates: arrays [seeds]."""
+    """The report of `Program.advance` about its updates: arrays [seeds]."""
 
     metrics: TrainMetrics  # of the interval so far
     failed_at: Array  # i32, as in `Progress`
@@ -59,7 +59,7 @@ class Advance(NamedTuple):
 
 
 class Program(NamedTuple):
-    """Compiled for one algorithm, shape of config and environment, number of seeds and mesh."""
+    """A program compiled for one algorithm, shape of config and environment, number of seeds, and mesh."""
 
     init: Callable[[], Progress]
     advance: Callable[[Progress, int, bool], tuple[Progress, Advance]]
@@ -69,14 +69,14 @@ class Program(NamedTuple):
     close: Callable[[], None] = lambda: None  # release what host environments hold
 
     def play(self, agent: PyTree, update: int, episodes: int) -> Evaluation:
-        """Return `Evaluation` of NumPy arrays [seeds, episodes], in as many parts as it takes."""
+        """Return `Evaluation` of NumPy arrays [seeds, episodes], evaluated in as many parts as necessary."""
         parts = range(math.ceil(episodes / EVALUATION_BATCH))
         results = [jax.device_get(self.evaluate(agent, update, part)) for part in parts]
         return jax.tree.map(lambda *xs: np.concatenate(xs, axis=1)[:, :episodes], *results)
 
 
 class Wanted(NamedTuple):
-    """What to compile, and whom to tell."""
+    """The request for a program, and a function that receives messages."""
 
     init: bool = True  # a run that continues does not need it
     training: bool = True  # `init` and `advance`
@@ -86,16 +86,16 @@ class Wanted(NamedTuple):
 
 
 class Functions(Protocol):
-    """The functions behind a `Program`, of either loop, before anything is compiled."""
+    """The functions behind a `Program` of either loop, before anything is compiled."""
 
     @property
     def pure(self) -> bool:
-        """Whether updates are compiled together; else the loop runs in Python, and compiles in its first update."""
+        """Whether updates are compiled together; otherwise the loop runs in Python and compiles in its first update."""
         ...
 
     @property
     def seeds(self) -> np.ndarray:
-        """u32[members]: the run's seeds; beyond them, members that fill the mesh and are dropped."""
+        """u32[members]: the run's seeds; further members fill the mesh and are dropped."""
         ...
 
     @property
@@ -104,7 +104,7 @@ class Functions(Protocol):
         ...
 
     def placed(self, progress: Progress) -> Progress:
-        """Return a `Progress` from a checkpoint, of any number of members, as `advance` needs it."""
+        """Place a `Progress` from a checkpoint, with any number of members, for `advance`."""
         ...
 
     def template(self) -> Progress:
@@ -112,7 +112,7 @@ class Functions(Protocol):
         ...
 
     def compile(self, shapes: Progress, wanted: Wanted = Wanted()) -> Program:
-        """Return the program for a `template`; if it is interrupted, the compiler's threads run on."""
+        """Return the program for a `template`; after an interrupt, the compiler's threads continue."""
         ...
 
 
@@ -143,7 +143,7 @@ class CompiledFunctions(NamedTuple):
         return self.init.eval_shape(seeds, self.setup)  # seeds as `compile` places them: it does not trace again
 
     def compile(self, shapes: Progress, wanted: Wanted = Wanted()) -> Program:
-        """Compile side by side, and wait."""
+        """Compile the functions in parallel, and wait."""
         zero, setup, seeds = np.int32(0), self.setup, place(self.seeds, self.mesh, "seed")
         jobs: dict[str, Future] = {}
         pool = ThreadPoolExecutor(3)
@@ -176,12 +176,12 @@ class CompiledFunctions(NamedTuple):
         return Program(init=init, advance=advance, evaluate=evaluate)
 
     def lower_training(self, shapes: Progress) -> jax.stages.Lowered:
-        """Return the program of the training, ready to compile."""
+        """Return the training program, ready to compile."""
         return self.advance.lower(shapes, self.setup, np.int32(0), np.bool_(True))
 
 
 def shardings(mesh: Mesh) -> Progress:
-    """Return where the parts of a `Progress` are: seeds on `seed`, each one's environments on `data`."""
+    """Return the placement of a `Progress`: seeds on the mesh axis `seed`, a seed's environments on `data`."""
     shared: Any = sharding(mesh)
     member: Any = sharding(mesh, "seed")
     split: Any = sharding(mesh, "seed", "data")
@@ -191,19 +191,19 @@ def shardings(mesh: Mesh) -> Progress:
 
 
 def resized(progress: PyTree, count: int) -> PyTree:
-    """Return a `Progress`, or its shapes, with `count` members: the first ones, and the last one repeated."""
+    """Return a `Progress`, or its shapes, with `count` members: the first ones, and repetitions of the last."""
     return resize(progress, SEED_AXES, count)
 
 
 def with_failed(progress: Progress, before: Progress, failed: np.ndarray) -> Progress:
-    """Return a `Progress` in which the members that failed, bool[members], have the state of an earlier one."""
+    """Return a `Progress` in which failed members, bool[members], have the state of an earlier one."""
     state, mask = progress.state, cast(Any, failed)
     mixed = where(mask, before.state._replace(num_updates=()), state._replace(num_updates=()))
     return progress._replace(state=mixed._replace(num_updates=state.num_updates))
 
 
 def functions(make: MakeFromSetup, setup: Setup, seed: int, num_seeds: int, mesh: Mesh) -> CompiledFunctions:
-    """Return what is to be compiled for seeds seed .. seed + num_seeds - 1 of a run, spread over a mesh."""
+    """Return the functions for seeds seed .. seed + num_seeds - 1 of a run, spread over a mesh."""
 
     @partial(jax.jit, inline=True)  # traced once, for the shapes of the metrics and for the training
     def step(setup: Setup, state: TrainState) -> tuple[TrainState, TrainMetrics]:
@@ -258,14 +258,14 @@ def _on_host(tree: PyTree, count: int) -> PyTree:
 
 
 def as_leaf(value: object) -> object:
-    """Return a number as an argument: integers beyond int32, such as many time steps, as float32."""
+    """Return a number as an argument: integers beyond int32, such as many time steps, become float32."""
     if isinstance(value, int) and not isinstance(value, bool) and abs(value) >= 2**31:
         return np.float32(value)
     return value
 
 
 def begin(state: TrainState, metrics: TrainMetrics) -> Progress:
-    """Return the progress of a run before its first update; `metrics` are an update's, or their shapes."""
+    """Return the progress of a run before its first update; `metrics` are an update's metrics or their shapes."""
     interval = MetricsSum.zeros(state.vector.statistics, metrics.algorithm)
     return Progress(state=state, interval=interval, failed_at=jnp.int32(0), cause=jnp.int32(0))
 
@@ -283,5 +283,5 @@ def account(progress: Progress, state: TrainState, metrics: TrainMetrics) -> Pro
 
 
 def report(progress: Progress) -> Advance:
-    """Return what to report of a progress."""
+    """Return the report of a progress."""
     return Advance(metrics=progress.interval.means(), failed_at=progress.failed_at, cause=progress.cause)

@@ -27,7 +27,7 @@ def film(
     seed: int | None = None,
     best: int = 0,
 ) -> None:
-    """Record episodes, with step, action and return written below, and save them.
+    """Record episodes, captioned with step, action and return, and save them.
 
     Args:
       run: whose agents play.
@@ -47,7 +47,7 @@ def film(
 
 
 def recorded(run: TrainedRun, env: Environment, agents: Sequence[int], seed: int) -> list[render.Episode]:
-    """Return an episode for each of the agents of these indices."""
+    """Return an episode for each agent of these indices."""
     video.drawable(env, run.settings.environment)
     play_one = render.player(env, partial(render.agent_policy, run.trainer.algorithm))
     keys = [jax.random.fold_in(jax.random.key(seed), i) if i else jax.random.key(seed) for i in range(len(agents))]
@@ -55,13 +55,13 @@ def recorded(run: TrainedRun, env: Environment, agents: Sequence[int], seed: int
 
 
 def viewable(env: Environment | HostSource, name: str) -> None:
-    """Raise an `InputError` where an environment has no page of its own."""
+    """Raise an `InputError` if an environment has no viewer page."""
     if not hasattr(env, "render_page"):
         raise InputError(f"{name} has no viewer of its own: --html is for brax; --video records a picture")
 
 
 def save_html(run: TrainedRun, path: Path, *, plan: Plan | None = None, seed: int | None = None, best: int = 0) -> None:
-    """Save an episode as a page with the viewer of the environment's own suite; arguments as for `film`."""
+    """Save an episode as a page with the viewer of the environment's suite; arguments as for `film`."""
     env: Any = (plan or run.plan).env
     viewable(env, run.settings.environment)
     play_one = render.player(env, partial(render.agent_policy, run.trainer.algorithm))

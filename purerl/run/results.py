@@ -1,4 +1,4 @@
-"""What a run shows while it trains, and what it leaves in its folder at the end."""
+"""The display of a run during training, and its results at the end."""
 
 import contextlib
 import importlib
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 def status(run: "Run", losses: Mapping[str, Any], wall_seconds: float) -> Status:
-    """Return what the display shows of a run whose last row had these metrics of the algorithm, f32[seeds] each."""
+    """Return the display of a run whose last row has these metrics of the algorithm, f32[seeds] each."""
     rate = run.metadata["trained"] / max(run.metadata["train_seconds"], 1e-9)  # updates/s
     speed = f"{rate * run.config.steps_per_update * run.options.seeds:,.0f} steps/s"
     alive = run.failed.alive
@@ -45,7 +45,7 @@ def status(run: "Run", losses: Mapping[str, Any], wall_seconds: float) -> Status
 
 
 def finished_line(run: "Run") -> str:
-    """Return the result of a run that an earlier process finished, in a line; "" if none did."""
+    """Return the result of a run that an earlier process finished, in one line; "" if there is none."""
     if not (run.folder / "summary.json").exists():
         return ""
     with contextlib.suppress(InputError):  # a damaged summary is written again
@@ -123,7 +123,7 @@ def _timing(run: "Run") -> dict[str, Any]:
 
 
 def import_packages() -> None:
-    """Import what only the end of a run needs: Orbax, and Matplotlib, which makes its cache of fonts the first time."""
+    """Import the packages that only the end of a run needs: Orbax, and Matplotlib, which first builds a font cache."""
     for name in ("orbax.checkpoint", "matplotlib.figure", "matplotlib.backends.backend_agg"):
         with contextlib.suppress(Exception):  # who needs them will tell
             importlib.import_module(name)

@@ -35,7 +35,7 @@ class Run(LongJob):
     def __init__(
         self, planned: Plan, folder: Path, display: str, go_on: bool = False, callbacks: tuple[Callback, ...] = ()
     ):
-        """Take a folder; with `go_on`, continue from its newest checkpoint."""
+        """Take a folder; with `go_on`, resume from its newest checkpoint."""
         run = planned.settings
         names = (run.algorithm, run.environment)
         super().__init__(folder, display, from_python=bool(run.from_python), names=names)
@@ -76,7 +76,7 @@ class Run(LongJob):
 
     @property
     def position(self) -> int:
-        """Updates."""
+        """The number of updates."""
         return self.update
 
     def progress_text(self) -> str:
@@ -91,12 +91,12 @@ class Run(LongJob):
         return f"{run.algorithm} on {run.environment}, {seeds}, {int(run.config.total_timesteps):,} steps, {on}"
 
     def already_finished(self) -> str:
-        """Return the result's line where an earlier process finished the run."""
+        """Return the result in one line if an earlier process finished the run."""
         return results.finished_line(self)
 
     @property
     def length_changed(self) -> bool:
-        """Whether the run is to be of another length than when its checkpoint was made."""
+        """Whether the run's length differs from that in its checkpoint."""
         return "total_timesteps " in self.changed
 
     def done(self) -> bool:
@@ -104,7 +104,7 @@ class Run(LongJob):
         return self.update >= self.plan.num_updates or self.failed.all or bool(self.ended)
 
     def prepare(self) -> None:
-        """Compile, start the agents, open the logs, and import what only the end needs while the device is busy."""
+        """Compile, start the agents, open the logs, and import packages for the end while the device is busy."""
         self.program = self.compiled(self._make_program)
         if self.progress is None:
             self.progress = self.program.init()
@@ -132,7 +132,7 @@ class Run(LongJob):
         return save, min(self._chunk, to_log, self.plan.num_updates - self.update)
 
     def advance(self, *votes: int) -> None:
-        """Take a number of updates."""
+        """Take this many updates."""
         (num,) = votes
         began = time.perf_counter()
         logged = self.metadata["logged"]
@@ -158,7 +158,7 @@ class Run(LongJob):
             sink.close()
 
     def close(self) -> None:
-        """Release the folder and the table, and what host environments hold."""
+        """Release the folder, the log, and host environments."""
         if self.log is not None:
             with contextlib.suppress(OSError):  # the run has said so, or said something worse
                 self.log.close()
@@ -190,7 +190,7 @@ class Run(LongJob):
             self.display.line(seed.told(self.plan.shapes.interval.algorithm))
 
     def _log(self, means: TrainMetrics) -> None:
-        """Write a row per seed, evaluating where it is time to, and calling the callbacks."""
+        """Write a row per seed; evaluate if it is due, and call the callbacks."""
         means = with_unknown(means)
         evaluated = self._evaluate_now()
         self._call_back(means, evaluated)
@@ -214,7 +214,7 @@ class Run(LongJob):
         self.display.update(results.status(self, means.algorithm, wall))
 
     def _evaluate_now(self) -> bool:
-        """Evaluate if the plan says so; return whether it did."""
+        """Evaluate if it is due; return whether it was."""
         last = self.update == self.plan.num_updates
         if last or (self.options.evaluations and self.update % self.plan.eval_interval == 0):
             self._evaluate(self.options.eval_episodes if last else EVALUATION_BATCH)
@@ -227,7 +227,7 @@ class Run(LongJob):
         self.evaluation = played.episode_return.mean(axis=1, dtype=np.float64).astype(np.float32)
 
     def _call_back(self, means: TrainMetrics, evaluated: bool) -> None:
-        """Call the callbacks, in the first process; all processes end the run together."""
+        """Call the callbacks in the first process; all processes end the run together."""
         if not self.callbacks:
             return
         view = View(self)
@@ -245,7 +245,7 @@ class Run(LongJob):
             self.ended = view.stopped or "the first process asked for it"
 
     def _keep_best(self) -> None:
-        """Keep a checkpoint where the mean evaluation return is the highest so far."""
+        """Save a checkpoint if the mean evaluation return is the highest so far."""
         reached = mean(self.evaluation[self.failed.alive])
         if not reached > self.best:
             return
@@ -258,7 +258,7 @@ class Run(LongJob):
             self.display.line(f"the best checkpoint is not kept: {error}")
 
     def save(self) -> None:
-        """Write a checkpoint, in which a failed seed is as in the last one; none where every seed failed."""
+        """Write a checkpoint, in which failed seeds stay as in the last one; none if every seed failed."""
         if not self.failed.all:
             self._write(self.checkpoints, self.options.keep_checkpoints)
 

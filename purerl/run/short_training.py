@@ -1,4 +1,4 @@
-"""A training without a folder, a display or evaluations, to see that an environment can be learned on."""
+"""A short training run without a folder, a display or evaluations, to check that an environment works in training."""
 
 import jax
 import numpy as np

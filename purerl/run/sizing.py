@@ -1,4 +1,4 @@
-"""The number of environments that fit in memory: `--num-envs auto`, and a check of a rollout's size."""
+"""The number of environments that fit in memory, for `--num-envs auto`, and a check of a rollout's size."""
 
 import dataclasses
 import functools
@@ -17,13 +17,13 @@ from purerl.xla import backend
 
 
 def check_all(planned: Plan) -> None:
-    """Hold what a run keeps to the free memory, but for a replay, which is held to it where it is made."""
+    """Check that a run fits in the free memory, except its replay, which is checked when it is made."""
     check(planned)
     check_agents(planned)
 
 
 def check(planned: Plan) -> None:
-    """Hold the observations of a rollout to the free memory."""
+    """Check that the observations of a rollout fit in the free memory."""
     config, options, there = planned.settings.config, planned.settings.options, memory.free()
     devices = 1 if backend.shares_host() else planned.parts.mesh.devices.size
     seen = planned.shapes.state.observation
@@ -50,7 +50,7 @@ def check(planned: Plan) -> None:
 
 
 def check_agents(planned: Plan) -> None:
-    """Hold the parameters and the optimizer's state of all seeds to the free memory."""
+    """Check that the parameters and the optimizer's state of all seeds fit in the free memory."""
     options, there = planned.settings.options, memory.free()
     devices = 1 if backend.shares_host() else planned.parts.mesh.devices.size
     agent = memory.nbytes(_without_replay(planned.shapes.state.agent))
@@ -63,12 +63,12 @@ def check_agents(planned: Plan) -> None:
 
 
 def _without_replay(agent: PyTree) -> PyTree:
-    """Return the shapes of an agent without those of its replay, which is held to the memory where it is made."""
+    """Return the shapes of an agent without its replay, which is checked against the memory when it is made."""
     return agent._replace(replay=()) if hasattr(agent, "replay") and hasattr(agent, "_replace") else agent
 
 
 def largest(run: Settings, tell: Callable[[str], None] = print) -> tuple[Settings, str]:
-    """Return a run with as many environments as fit, and what was chosen, in one line.
+    """Return a run with as many environments as fit, and one line about the number.
 
     The number is the configured one times a power of two, so that whatever divided it still does. The program of the
     configured number says what an environment takes at most, the program of the number that this gives whether it fits
@@ -114,7 +114,7 @@ def _with(run: Settings, num_envs: int) -> Settings:
 
 
 def _need(run: Settings, num_envs: int) -> int:
-    """Return the bytes that the training of so many environments takes, by its compiled program."""
+    """Return the bytes of training with this many environments, from its compiled program."""
     planned = make_plan(_with(run, num_envs))
     if not isinstance(planned.parts, CompiledFunctions):
         raise InputError(f"num_envs auto is for environments in JAX; {run.environment} runs on the host: give a number")
@@ -122,7 +122,7 @@ def _need(run: Settings, num_envs: int) -> int:
 
 
 def _runs(run: Settings, num_envs: int) -> bool:
-    """Return whether a first update has enough memory."""
+    """Return whether a first update fits in memory."""
     planned = make_plan(_with(run, num_envs))
     program = planned.parts.compile(planned.shapes)
     try:

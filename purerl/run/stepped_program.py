@@ -83,7 +83,7 @@ class SteppedFunctions(NamedTuple):
 
 
 def _one_member(algo: Algorithm) -> Algorithm:
-    """Return an algorithm whose agent has a leading axis of one seed, as in the checkpoints of every run.
+    """Return an algorithm whose agent has a leading axis of one seed, as in every run's checkpoints.
 
     The axis comes and goes inside the compiled functions, where it costs nothing: a large replay is never copied.
     """
@@ -102,7 +102,7 @@ def _one_member(algo: Algorithm) -> Algorithm:
 
 
 def _as_member(progress: Progress) -> Progress:
-    """Return a `Progress` with a leading axis of one seed, which the agent has already."""
+    """Return a `Progress` with a leading axis of one seed, which its agent already has."""
     return _mapped(progress, lambda x: x[None])
 
 
@@ -122,7 +122,7 @@ def _mapped(progress: Progress, change: Callable[[PyTree], PyTree]) -> Progress:
 
 
 def _small(state: TrainState) -> TrainState:
-    """Return a state without what is large; of the agent its parameters."""
+    """Return a state without its large parts; only the parameters of the agent remain."""
     return state._replace(agent=parameters(state.agent), carry=(), vector=state.vector._replace(env_state=()))
 
 

@@ -1,4 +1,4 @@
-"""The signals that stop a long job: remembered until it has saved."""
+"""The signals that stop a long job: recorded until the job has saved."""
 
 import contextlib
 import os
@@ -10,7 +10,7 @@ from typing import Any
 
 
 class Stop:
-    """Remembers Ctrl-C, SIGTERM and the end of the terminal; a second one ends the process at once.
+    """Records Ctrl-C, SIGTERM and the end of the terminal; a second signal ends the process at once.
 
     Under nohup, which ignores it, the end of the terminal stays ignored.
     """
@@ -37,7 +37,7 @@ class Stop:
 
     @contextlib.contextmanager
     def counts_at_once(self, really: bool = True) -> Iterator[None]:
-        """Let the first signal raise KeyboardInterrupt, too: there is nothing to save."""
+        """Let the first signal also raise KeyboardInterrupt, because there is nothing to save."""
         self.at_once = really
         try:
             yield
@@ -45,7 +45,7 @@ class Stop:
             self.at_once = False
 
     def _unraisable(self, told: Any) -> None:
-        """Say nothing of an interrupt that arrived where Python cannot raise one: it counts once that is over."""
+        """Ignore an interrupt that arrived where Python cannot raise it: it takes effect afterward."""
         if told.exc_type is not KeyboardInterrupt:
             self._hook(told)
 
@@ -58,7 +58,7 @@ class Stop:
 
 
 def _leave_terminal() -> None:
-    """Send what is printed nowhere: writing to a terminal that is gone would raise before the work is saved."""
+    """Discard further output: writing to a closed terminal would raise before the work is saved."""
     nowhere = os.open(os.devnull, os.O_WRONLY)
     for number in (1, 2):
         if os.isatty(number):

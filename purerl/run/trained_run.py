@@ -1,4 +1,4 @@
-"""The trained agents of a run's folder: loads and plays them."""
+"""The trained agents of a run's folder: loading, evaluating, acting and rendering."""
 
 import dataclasses
 import importlib.util
@@ -57,7 +57,7 @@ class TrainedRun(NamedTuple):
         return jax.tree.map(lambda x: x[index], self.state.agent)
 
     def searching(self, simulations: int) -> "TrainedRun":
-        """Return the same agents with another number of simulations for each of their moves.
+        """Return the same agents with another number of simulations per move.
 
         Raises:
           InputError: if they do not search.
@@ -81,7 +81,7 @@ class TrainedRun(NamedTuple):
         return ActingPolicy(*self.trainer.player(agent), self.plan.stage, explore)
 
     def agent_of(self, seed: int | None = None) -> PyTree:
-        """Return the agent of a seed, as `--seed` numbers them; None: of the first one that did not fail.
+        """Return the agent of a seed, numbered as in `--seed`; None: of the first seed that did not fail.
 
         Raises:
           InputError: if the run has no such seed.
@@ -95,7 +95,7 @@ class TrainedRun(NamedTuple):
     def evaluate(
         self, episodes: int = 128, env: Environment | str | None = None, seed: int | None = None, **parameters: object
     ) -> Evaluation:
-        """Play greedy episodes with every seed's agent, also where it was not trained.
+        """Play greedy episodes with every seed's agent, optionally in another environment than in training.
 
         Args:
           episodes: per seed.
@@ -119,7 +119,7 @@ class TrainedRun(NamedTuple):
 
     @property
     def metrics(self) -> Any:
-        """The rows of metrics.csv: a DataFrame where pandas is installed, else NumPy columns by name."""
+        """The rows of metrics.csv: a DataFrame if pandas is installed, otherwise NumPy columns by name."""
         columns = metrics_csv.read(self.folder / "metrics.csv")
         if importlib.util.find_spec("pandas") is None:
             return columns
@@ -129,7 +129,7 @@ class TrainedRun(NamedTuple):
         return pandas.DataFrame(columns | whole)
 
     def plot(self, path: str | Path | None = None) -> Path:
-        """Draw the learning curve into a file, curve.png in the run's folder if none is named; return its path."""
+        """Draw the learning curve into a file, by default curve.png in the run's folder; return its path."""
         from purerl.reporting.plot import plot_run
 
         return plot_run(self.folder, None if path is None else Path(path))
@@ -141,7 +141,7 @@ class TrainedRun(NamedTuple):
 
 
 def with_simulations(config: Config, simulations: int, name: str) -> Config:
-    """Return the settings of the agents of `name` with another number of simulations.
+    """Return settings in which the agents of the run `name` use another number of simulations.
 
     Raises:
       InputError: if their algorithm does not search.
@@ -152,7 +152,7 @@ def with_simulations(config: Config, simulations: int, name: str) -> Config:
 
 
 def check_acts_alone(run: TrainedRun) -> None:
-    """Raise an `InputError` where an agent needs more than observations to act."""
+    """Raise an `InputError` if an agent needs more than observations to act."""
     if run.settings.config.plans:
         raise InputError(
             f"{run.settings.algorithm} searches from the environment's state, which no observation holds: its agents "
@@ -215,7 +215,7 @@ def play(
     seed: int | None = None,
     parameters: Mapping[str, object] = MappingProxyType({}),
 ) -> Evaluation:
-    """Play greedy episodes with every seed's agent: `Evaluation` with axes [seeds, episodes].
+    """Play greedy episodes with every seed's agent; return an `Evaluation` with axes [seeds, episodes].
 
     Arguments and errors as for `TrainedRun.evaluate`. The starts are those of the run's own final evaluation, if it
     came to its end.
@@ -236,7 +236,7 @@ def play(
 def plan_in(
     run: TrainedRun, env: Environment | str | None = None, parameters: Mapping[str, object] = MappingProxyType({})
 ) -> Plan:
-    """Return a run's plan in another environment, or with other parameters of its own; its own plan without either.
+    """Return a run's plan in another environment, or with other parameters of its own; without either, unchanged.
 
     Raises:
       InputError: if there is none, or its spaces are others.
@@ -277,7 +277,7 @@ def find_policy(
 
 
 def table(run: TrainedRun, played: Evaluation) -> list[str]:
-    """Return the episodes of an evaluation as lines: a row per seed, then over the seeds."""
+    """Return the episodes of an evaluation as lines: a row per seed, then the mean over the seeds."""
     lines = [f"{run.settings.algorithm} on {run.settings.environment}, update {int(run.state.num_updates):,}"]
     lines.append(f"{'seed':>6} {'return':>10} {'std':>9} {'min':>9} {'max':>9} {'length':>8}")
     for i, returns in enumerate(played.episode_return):

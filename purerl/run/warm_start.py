@@ -1,4 +1,4 @@
-"""A warm start: an agent that begins with what another one, which was trained, knows."""
+"""Warm start: a new agent that begins with the parameters of a trained one."""
 
 import functools
 from collections.abc import Callable
@@ -15,7 +15,7 @@ P = ParamSpec("P")
 
 
 class TrainedPolicy(NamedTuple):
-    """A policy of a run that was trained before."""
+    """A policy of an earlier run."""
 
     factory: AlgorithmFactory
     config: Any
@@ -66,7 +66,7 @@ def begin_with(fresh: PyTree, given: PyTree, name: str, frozen: bool = False) ->
 
 
 def field_of(path: str) -> str:
-    """Return the path of a leaf of an agent as that of a record's field: `.params[0]` of "['params'][0]", too."""
+    """Return the path of a leaf of an agent as a record's field: `.params[0]`, also for "['params'][0]"."""
     return "." + path[2:].replace("']", "", 1) if path.startswith("['") else path
 
 

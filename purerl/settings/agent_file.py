@@ -1,4 +1,4 @@
-"""One trained agent as a file of safetensors: its numbers, and as metadata its settings. Reading one runs nothing.
+"""One trained agent as a safetensors file: arrays, with its settings as metadata. Reading it executes nothing.
 
 Source of the format: github.com/huggingface/safetensors.
 """
@@ -20,14 +20,14 @@ SUFFIX = ".safetensors"
 
 
 def find(path: Path) -> Path | None:
-    """Return the file of an agent: that of zoo/NAME, or the path itself; None for a folder, or anything else."""
+    """Return an agent's file: that of zoo/NAME, or the path itself; None for a folder or anything else."""
     if path.parent == Path("zoo") and not path.exists():
         return zoo.path_of(path.name)
     return path if path.suffix == SUFFIX and not path.is_dir() else None
 
 
 def pack(arrays: Mapping[str, object], about: Mapping[str, str]) -> bytes:
-    """Return the bytes of a file, the same ones for the same contents."""
+    """Return the bytes of a file, identical for identical contents."""
     import numpy as np  # help pages need neither
     from safetensors.numpy import save
 
@@ -45,7 +45,7 @@ def _sorted(content: bytes) -> bytes:
 
 
 def about(path: Path) -> dict[str, str]:
-    """Return what a file says of its agent: texts by name."""
+    """Return a file's metadata about its agent: texts by name."""
     with _opened(path) as file:
         found = file.metadata() or {}
     if any(len(text) > reading.SETTINGS for text in found.values()):
@@ -54,7 +54,7 @@ def about(path: Path) -> dict[str, str]:
 
 
 def settings_text(path: Path) -> str:
-    """Return the config.toml of the run that an agent is of."""
+    """Return the config.toml of the run that trained an agent."""
     text = about(path).get("settings")
     if text is None:
         raise InputError(f"{path} holds numbers without settings: purerl export RUN FILE{SUFFIX} writes both")
@@ -62,7 +62,7 @@ def settings_text(path: Path) -> str:
 
 
 def shapes(path: Path) -> dict[str, tuple[int, ...]]:
-    """Return the shapes of an agent's numbers by name; they are not read."""
+    """Return the shapes of an agent's arrays by name, without reading them."""
     with _opened(path) as file:
         return {name: tuple(file.get_slice(name).get_shape()) for name in file.keys()}  # noqa: SIM118
 

@@ -1,4 +1,4 @@
-"""The options of extensions among a run's settings: whose they are, and what they are typed as."""
+"""The options of extensions among a run's settings: their owners and their types."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from types import MappingProxyType
@@ -13,7 +13,7 @@ from purerl.settings.values import coerce
 
 
 def rows(names: Iterable[str] = ()) -> tuple[Extension, ...]:
-    """Return the extensions that a run may use, the outermost first: those named, then the built-in ones.
+    """Return the extensions that a run may use, outermost first: the named ones, then the built-in ones.
 
     Args:
       names: "module:object" of the user's extensions, whose modules are trusted.
@@ -29,7 +29,7 @@ def rows(names: Iterable[str] = ()) -> tuple[Extension, ...]:
 
 
 def named(values: Mapping[str, Any]) -> list[str]:
-    """Return what settings name that may be a module:name: extensions, and the algorithms in tables."""
+    """Return the names in settings that may be a module:name: extensions, and the algorithms in tables."""
     given = values.get("extension", ())
     tables = [table for value in values.values() if isinstance(value, Mapping) for table in value.values()]
     algorithms = [table.get("algorithm", "") for table in tables if isinstance(table, Mapping)]
@@ -49,7 +49,7 @@ def tables_of(extensions: Sequence[Extension]) -> tuple[str, ...]:
 
 
 def owner_of(extensions: Sequence[Extension], name: str) -> Extension | None:
-    """Return the extension that has an option of a name; None if none has."""
+    """Return the extension that has an option of this name; None if none has it."""
     return next((row for row in extensions if name in hints(row.options)), None)
 
 
@@ -98,7 +98,7 @@ def check_given(extensions: Sequence[Extension], in_use: Sequence[Extension], gi
 
 
 def wraps(env: Any, config: Any, given: Mapping[Any, Any] = MappingProxyType({})) -> list[Callable[[Any], Any]]:
-    """Return what extensions put around the loop for an environment and a config, the outermost first.
+    """Return the wraps of extensions for an environment and a config, outermost first.
 
     Args:
       env: one environment.

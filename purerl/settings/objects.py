@@ -1,4 +1,4 @@
-"""Python objects in the place of names: what a file can name, and what Python has to hand again.
+"""Python objects instead of names: which of them a file can name, and which Python must pass again.
 
 An algorithm or an environment may be given by name or as an object. A name suffices for what is registered and for what
 can be imported as "module:name"; an object beyond that, such as a `functools.partial`, is written by the name that is
@@ -70,7 +70,7 @@ def environment_of(given: object) -> tuple[str, Any, bool]:
 
 
 def is_writable(tree: PyTree) -> bool:
-    """Return whether a file can hold all fields of a dataclass; it need not hold those that are as they are defined."""
+    """Return whether a file can hold all fields of a dataclass; fields with default values are exempt."""
     if not dataclasses.is_dataclass(tree):
         return False
     values = ((getattr(tree, field.name), field.default) for field in dataclasses.fields(tree))
@@ -78,5 +78,5 @@ def is_writable(tree: PyTree) -> bool:
 
 
 def _importable(thing: object, path: str) -> bool:
-    """Return whether another process finds the same thing by its name."""
+    """Return whether another process finds the same object by its name."""
     return not path.startswith("__main__:") and registry.imported(path) is thing

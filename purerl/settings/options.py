@@ -1,4 +1,4 @@
-"""The options of all commands, declared once: name, type, default, bounds and help. Flags and TOML are made of them."""
+"""The options of all commands, declared once: name, type, default, bounds and help. Flags and TOML are generated."""
 
 import dataclasses
 import math
@@ -57,7 +57,7 @@ class LaunchOptions:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class RunOptions:
-    """The settings of a run beside its algorithm's config."""
+    """The settings of a run apart from its algorithm's config."""
 
     seeds: int = option(1, "agents trained in parallel, in one program", "N", at_least=1, at_most=MOST)
     seed: int = option(0, "the first seed; agent i has seed + i", "S")
@@ -249,7 +249,7 @@ def checked(options: T) -> T:
 
 
 def check_seed(seed: object, count: int = 1) -> None:
-    """Raise an `InputError` unless seed, seed + 1, ..., seed + count - 1 are 32-bit words, as the keys' seeds are."""
+    """Raise an `InputError` unless seed, seed + 1, ..., seed + count - 1 are 32-bit words, as the keys require."""
     if not isinstance(seed, numbers.Integral) or not 0 <= int(seed) <= 2**32 - count:
         among = "" if count == 1 else f", with {count} seeds"
         raise InputError(f"seed is {seed}; it must be an integer from 0 to {2**32 - count}{among}")

@@ -31,7 +31,7 @@ class Range:
     whole: bool = False  # integers only
 
     def __post_init__(self) -> None:
-        """Raise an `InputError` for ends that are no range."""
+        """Raise an `InputError` for ends that do not form a range."""
         low, high = self.low, self.high
         if not (_is_number(low) and _is_number(high)):
             raise InputError(f"a range from {low!r} to {high!r} is none: its ends must be numbers")
@@ -44,13 +44,13 @@ class Range:
 
     @property
     def edges(self) -> tuple[float, float]:
-        """The ends on the scale on which it is even."""
+        """The ends on the scale on which sampling is uniform."""
         half = 0.5 if self.whole else 0.0  # so that the ends are as likely as the others
         low, high = self.low - half, self.high + half
         return (math.log(low), math.log(high)) if self.log else (low, high)
 
     def at(self, position: Any, numpy: Any = np) -> Any:
-        """Return the values at positions f[...] in 0 .. 1: floats of their dtype, also of integers.
+        """Return the values at positions f[...] in 0 .. 1: floats of the same dtype, even for integers.
 
         Args:
           position: an array, or a number.
@@ -62,18 +62,18 @@ class Range:
         return numpy.clip(numpy.rint(values) if self.whole else values, self.low, self.high)
 
     def position(self, value: np.ndarray) -> np.ndarray:
-        """Return where values lie between `low` and `high`: f64[...] in 0 .. 1."""
+        """Return the positions of values between `low` and `high`: f64[...] in 0 .. 1."""
         scale = np.log if self.log else np.asarray
         low, high = scale(self.low), scale(self.high)
         return (scale(np.asarray(value, np.float64)) - low) / (high - low)
 
     def grid(self, num: int) -> list[Any]:
-        """Return `num` values from `low` to `high`, evenly spread; fewer where integers would repeat."""
+        """Return `num` values from `low` to `high`, evenly spaced; fewer if integers would repeat."""
         plain = dataclasses.replace(self, whole=False).at(np.linspace(0, 1, num))
         return [self.value(x) for x in (np.unique(np.rint(plain)) if self.whole else plain)]
 
     def value(self, x: Any) -> float | int:
-        """Return a number of this range as Python has it."""
+        """Return a number of this range as a Python number."""
         return int(x) if self.whole else float(str(np.float32(x)))  # the shortest number that is the same float32
 
     def __str__(self) -> str:
@@ -120,7 +120,7 @@ def Uniform(low: float, high: float) -> Range:
 
 
 def LogUniform(low: float, high: float) -> Range:
-    """Return the numbers from `low` to `high`, each order of magnitude as likely as another.
+    """Return the numbers from `low` to `high`, with every order of magnitude equally likely.
 
     Returns:
       The range, for `sweep(over=...)`.

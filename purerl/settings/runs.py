@@ -1,4 +1,4 @@
-"""The complete settings of a run: put together from the algorithm's defaults, configs/, a file and flags.
+"""The complete settings of a run: merged from the algorithm's defaults, configs/, a file and flags.
 
 One flat TOML table holds everything: what to run (`algorithm`, `environment`, `seed`, `seeds`, ...) beside the
 algorithm's fields; the environment's parameters are `env.NAME`. The same names serve in `configs/`, in
@@ -32,7 +32,7 @@ HANDED = ("algorithm", "environment", "config")  # what may be Python objects
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Settings:
-    """A complete run: enough to start it again."""
+    """The complete settings of a run, enough to start it again."""
 
     algorithm: str
     environment: str
@@ -53,13 +53,13 @@ class Settings:
 
 
 def defaults_path(algorithm: str, environment: str) -> Path:
-    """Return where the settings for an algorithm on an environment are kept: configs/ALGORITHM/ENVIRONMENT.toml."""
+    """Return the path of the settings for an algorithm on an environment: configs/ALGORITHM/ENVIRONMENT.toml."""
     root = Path(str(importlib.resources.files("purerl.configs")))
     return root / algorithm / f"{environment.replace('/', '-').replace(':', '-')}.toml"
 
 
 def names() -> list[tuple[str, str]]:
-    """Return (algorithm, file stem) of everything in configs/."""
+    """Return (algorithm, file stem) of every file in configs/."""
     root = Path(str(importlib.resources.files("purerl.configs")))
     return sorted((path.parent.name, path.stem) for path in root.glob("*/*.toml"))
 
@@ -72,7 +72,7 @@ def settings(
     config_file: Path | None = None,
     config: Config | None = None,
 ) -> Settings:
-    """Put a run together: the algorithm's defaults < configs/ < `config_file` < flags.
+    """Merge the settings of a run: the algorithm's defaults < configs/ < `config_file` < flags.
 
     Args:
       algorithm, environment: their names, or the objects themselves; None: as the file says.
@@ -141,7 +141,7 @@ def _chosen(what: str, given: object, table: Mapping[str, object], source: str) 
 
 
 def _extensions(flags: Mapping[str, object], table: Mapping[str, object], source: str) -> tuple[Extension, ...]:
-    """Return the extensions that a run may use; what the file names, in tables too, must be trusted."""
+    """Return the extensions that a run may use; names in the file, including its tables, must be trusted."""
     own = coerce(flags.get("extension", ()), tuple[str, ...], "extension")
     written = coerce(table.get("extension", ()), tuple[str, ...], f"{source}: extension")
     found = extensions.rows(dict.fromkeys([*own, *(trust.checked(name, source) for name in written)]))
@@ -160,14 +160,14 @@ def _trusted_tables(
 
 
 def _of_file(table: Mapping[str, object], source: str, env: Environment | None) -> tuple[Mapping[str, Any], str, Any]:
-    """Return the layer of a file; an environment that is an object has its own parameters."""
+    """Return the layer of a file; an environment that is an object keeps its own parameters."""
     return table, f"{source}: ", table.get("env", {}) if env is None else {}
 
 
 def _of_run(
     folder: Path, algorithm: str, config_class: type, known_extensions: Sequence[Extension]
 ) -> tuple[dict[str, Any], str, dict[str, Any]]:
-    """Return the layer of a run to start from, where its algorithm is the same: what its agent is made of.
+    """Return the layer of the run to start from, if its algorithm is the same: the settings that shape its agent.
 
     Learning rates, lengths and all else that does not shape the agent are the new run's.
     """
@@ -183,7 +183,7 @@ def _of_run(
 def with_environment(
     run: Settings, environment: object = None, parameters: Mapping[str, object] | None = None
 ) -> Settings:
-    """Return a run's settings with another environment, or, where it is None, with other parameters of its own."""
+    """Return a run's settings with another environment or, if it is None, with other parameters of its own."""
     given, parameters = (run.env or run.environment) if environment is None else environment, parameters or {}
     name, env, _ = objects.environment_of(given)
     if env is not None:
@@ -202,7 +202,7 @@ def _sort_in(
     config: dict[str, object],
     of_extensions: extensions.OptionValues,
 ) -> None:
-    """Put a layer's values, typed, into `options`, `config` or the extensions', whichever has the name."""
+    """Sort a layer's typed values into `options`, `config` or the extensions', whichever has the name."""
     option_hints, config_hints = hints(RunOptions), hints(config_class)
     for name, value in values.items():
         if name in RETIRED and value == RETIRED[name]:
@@ -218,13 +218,13 @@ def _sort_in(
 
 
 def absent(run: Settings) -> dict[str, object]:
-    """Return the values of settings that a file of this or an earlier version need not name."""
+    """Return the values of settings that a file of this or an earlier version may omit."""
     defaults = {f.name: f.default for row in run.extensions for f in dataclasses.fields(row.options)}
     return {**RETIRED, "extension": (), **defaults}
 
 
 def defaults(table: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the settings that a run has without flags and files, by whole name, as its config.toml writes them.
+    """Return the settings of a run without flags and files, by full name, as in its config.toml.
 
     Args:
       table: the content of a run's config.toml; it names the algorithm and the environment.
@@ -242,7 +242,7 @@ def defaults(table: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def dump(run: Settings, env: Environment | HostSource) -> str:
-    """Return a run's complete config.toml; the environment's parameters are written as they are, defaults included."""
+    """Return a run's complete config.toml, with all environment parameters, including the defaults."""
     return toml.text("purerl train --config THIS_FILE runs it again", sections(run, env))
 
 
@@ -251,7 +251,7 @@ def _without_tables(options: object) -> dict[str, object]:
 
 
 def sections(run: Settings, env: Environment | HostSource) -> dict[str, Any]:
-    """Return what `toml.text` writes of a run; arguments as for `dump`."""
+    """Return the sections of a run for `toml.text`; arguments as for `dump`."""
     native = run.env is not None or env_parameters.environment_class(run.environment) is not None
     parameters = env if native and dataclasses.is_dataclass(env) and toml.entries(env) else run.parameters
     head = {"algorithm": run.algorithm, "environment": run.environment}

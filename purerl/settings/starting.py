@@ -1,4 +1,4 @@
-"""What a run takes of the settings of the run that it starts from: those that its agent is made of."""
+"""The settings that a run takes from the run that it starts from: those that shape its agent."""
 
 import dataclasses
 
@@ -38,7 +38,7 @@ LOOP_SETTINGS = frozenset({field.name for field in dataclasses.fields(Config)} |
 
 
 def agent_settings(config_class: type) -> set[str]:
-    """Return the settings that shape an agent or say what its numbers mean; of a user's own all that are static."""
+    """Return the settings that shape an agent or give its numbers a meaning; for a user's config, all static ones."""
     own = (name for cls in config_class.__mro__ if not cls.__module__.startswith("purerl.") for name in vars(cls))
     fields = {field.name: field for field in dataclasses.fields(config_class)}
     shapes = {name for name in own if name in fields and is_static(fields[name])}

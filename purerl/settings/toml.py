@@ -1,4 +1,4 @@
-"""The TOML of settings on disk: `config.toml`, `sweep.toml` and `evolve.toml` have one format, written and read here.
+"""The TOML of settings on disk: reads and writes `config.toml`, `sweep.toml` and `evolve.toml` in one format.
 
 TOML has no null; "none" stands for it.
 """
@@ -21,14 +21,14 @@ FORMAT = 1  # of the folders that runs, sweeps and evolutions write
 
 
 class JobKind(NamedTuple):
-    """A kind of long job, and where its settings stand."""
+    """A kind of long job, and the file of its settings."""
 
     noun: str
     command: str  # purerl COMMAND --resume FOLDER continues it
     file: str  # with its settings, in its folder
 
     def resume_call(self, folder: Path) -> str:
-        """Return the call in Python that continues a job made from Python objects."""
+        """Return the Python call that resumes a job made from Python objects."""
         if self.command == "train":
             return f"purerl.resume('{folder}', algorithm=..., environment=...)"
         return f"purerl.{self.command}(..., out='{folder}', resume=True)"
@@ -40,13 +40,13 @@ EVOLUTION = JobKind(noun="evolution", command="evolve", file="evolve.toml")
 
 
 def no_job(kind: JobKind, folder: Path | str) -> InputError:
-    """Return the error for a folder that holds no job of this kind, or is not there."""
+    """Return the error for a folder that is missing or does not hold a job of this kind."""
     why = f"it has no {kind.file}" if Path(folder).is_dir() else "no such folder"
     return InputError(f"there is no {kind.noun} in {folder}: {why}")
 
 
 def taken(folder: Path) -> InputError:
-    """Return the error for a folder to make that is there already."""
+    """Return the error for a new folder that already exists."""
     if not folder.is_dir():
         return InputError(f"{folder} exists and is not a folder; choose another --out")
     begun = any((folder / kind.file).is_file() for kind in (RUN, SWEEP, EVOLUTION))
@@ -55,7 +55,7 @@ def taken(folder: Path) -> InputError:
 
 
 def file_of(path: Path) -> Path:
-    """Return a file of settings as it is, of a run's folder the one in it, and of zoo/NAME that agent's.
+    """Return a file of settings: the given one, the one in a run's folder, or the agent's for zoo/NAME.
 
     A file that the user names may be a link; one in a folder may not.
     """
@@ -65,7 +65,7 @@ def file_of(path: Path) -> Path:
 
 
 def read(path: Path) -> dict[str, Any]:
-    """Return the table of a TOML file, or of the settings that an agent's file holds.
+    """Return the table of a TOML file, or the settings in an agent's file.
 
     Raises:
       InputError: if it cannot be read, is no TOML, or has another format of purerl's.
@@ -117,13 +117,13 @@ def read_folder(folder: Path, kind: JobKind, *needed: str, handed: Collection[st
 
 
 def tables(parent: Mapping[str, object], name: str, source: object) -> Mapping[str, Mapping[str, Any]]:
-    """Return the table of tables that a file has under a name; an empty one where it has none."""
+    """Return the table of tables with this name in a file; empty if there is none."""
     found = table(parent, name, source)
     return {inner: table(found, inner, source) for inner in found}
 
 
 def table(parent: Mapping[str, object], name: str, source: object) -> Mapping[str, Any]:
-    """Return the table that a file has under a name; an empty one where it has none."""
+    """Return the table with this name in a file; empty if there is none."""
     found = parent.get(name, {})
     if not isinstance(found, Mapping):
         raise InputError(f"{source}: {name} is {told(found)}; it must be a table")
@@ -132,7 +132,7 @@ def table(parent: Mapping[str, object], name: str, source: object) -> Mapping[st
 
 @contextlib.contextmanager
 def told_of(file: Path) -> Iterator[None]:
-    """Name a file in what is wrong with its values, where the message does not."""
+    """Add a file's name to an error about its values, if the message lacks it."""
     try:
         yield
     except InputError as error:
@@ -156,7 +156,7 @@ def text(comment: str, sections: Mapping[str, Any]) -> str:
 
 
 def entries(values: Any) -> list[str]:
-    """Return a line for each field of a dataclass, or entry of a mapping, that can be written as one."""
+    """Return a line for each field of a dataclass or entry of a mapping that can be written as one."""
     pairs = {} if values is None else values
     if dataclasses.is_dataclass(pairs):
         pairs = {field.name: getattr(values, field.name) for field in dataclasses.fields(values)}
@@ -164,14 +164,14 @@ def entries(values: Any) -> list[str]:
 
 
 def writable(value: object) -> bool:
-    """Return whether a value can be written: a number, a text, true, false, none, or a list of them."""
+    """Return whether a value can be written: a number, a text, true, false, none, or a list of these."""
     if isinstance(value, tuple | list):
         return all(writable(entry) for entry in value)
     return value is None or isinstance(plain(value), bool | int | float | str)
 
 
 def plain(value: Any) -> object:
-    """Return a number of NumPy as one of Python, anything else as it is."""
+    """Return a NumPy number as a Python number, and any other value unchanged."""
     return value.item() if type(value).__module__ == "numpy" and value.ndim == 0 else value
 
 
@@ -185,12 +185,12 @@ def _text(value: str) -> str:
 
 
 def flat(text: str) -> dict[str, Any]:
-    """Return the settings of a file's text by their whole name, such as "env.gravity"."""
+    """Return the settings in a file's text by their full names, such as "env.gravity"."""
     return flat_table(reading.toml(text, "what a checkpoint says of its settings"))
 
 
 def flat_table(table: Mapping[str, object], prefix: str = "") -> dict[str, Any]:
-    """Return the entries of a table and of those in it by their whole name."""
+    """Return the entries of a table and its subtables by their full names."""
     found: dict[str, Any] = {}
     for name, value in table.items():
         found |= flat_table(value, f"{prefix}{name}.") if isinstance(value, Mapping) else {f"{prefix}{name}": value}

@@ -1,4 +1,4 @@
-"""Values of settings: texts and TOML values as the types of a dataclass's fields, and back to text."""
+"""Values of settings: texts and TOML values converted to the types of a dataclass's fields, and back to text."""
 
 import math
 import types
@@ -10,7 +10,7 @@ from purerl.errors import InputError, describe
 
 
 def from_text(text: str) -> Any:
-    """Return the value of a flag's text: a number, true, false, none, a list separated by commas, or the text."""
+    """Return the value of a flag's text: a number, true, false, none, a comma-separated list, or the text itself."""
     folded = text.strip().casefold()
     if folded in ("true", "false"):
         return folded == "true"
@@ -35,7 +35,7 @@ def to_text(value: object) -> str:
 
 
 def coerce(value: object, hint: object, what: str) -> Any:
-    """Return `value` as the type `hint`.
+    """Return `value` converted to the type `hint`.
 
     Integers pass as floats, whole floats such as 1e6 as integers, one value as a list of one; "none" is None where
     None is allowed.

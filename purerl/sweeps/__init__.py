@@ -1,1 +1,1 @@
-"""Sweeps: many trials times many seeds, searched by design, by halving or as a population."""
+"""Sweeps: many trials times many seeds, by design, by successive halving or as a population."""

@@ -1,4 +1,4 @@
-"""Trains the trials of a design a chunk at a time: as many side by side as suits memory and speed.
+"""Trains the trials of a design in chunks, whose size suits memory and speed.
 
 A chunk is one call of a compiled program per point of the curves. The program starts agents and trains them: there is
 one per group of shapes, whatever the number of chunks.
@@ -41,23 +41,23 @@ class Chunks(Search):
         self._begun: Any = None  # the state of a chunk that an earlier process began, on the host
 
     def share(self) -> float:
-        """Return the share of all updates that is done."""
+        """Return the fraction of all updates that is done."""
         done = sum(g.num_updates * int(self.curves.trained[g.members].sum()) for g in self.plan.groups)
         return done / (self.plan.num_points * sum(g.num_updates * len(g.members) for g in self.plan.groups))
 
     def running(self) -> int:
-        """Return how many trials are in training."""
+        """Return the number of trials in training."""
         return 0 if self._chunk is None else len(self._chunk)
 
     def compiles(self) -> bool:
-        """Return whether `advance` compiles first."""
+        """Return whether the next `advance` compiles."""
         return self._compiled is None or (self._chunk is None and self._compiled[0] != self._current()[0])
 
     def _current(self) -> tuple[int, ShapeGroup]:
         return next((i, g) for i, g in enumerate(self.plan.groups) if self._left(g).size)
 
     def advance(self) -> bool:
-        """Train to the next point; return whether that completes a chunk, or the last checkpoint is old."""
+        """Train to the next point; return whether that completes a chunk or a checkpoint is due."""
         number, group = self._current()
         if self._chunk is None:
             if self.compiles():
@@ -116,7 +116,7 @@ class Chunks(Search):
         return place(state, self.mesh), *sharding.place((seed, values), self.mesh, AXIS)
 
     def _compile(self, number: int, group: ShapeGroup) -> None:
-        """Compile for as many trials at once as fit in memory, by the compiled program."""
+        """Compile for as many trials at once as fit in memory, judged by the compiled program."""
         began = time.perf_counter()
         size = int(self.sizes[number]) or self._first_size(group)
         while True:
@@ -144,7 +144,7 @@ class Chunks(Search):
         return math.ceil(len(group.members) / chunks)
 
     def _shrink(self, number: int, error: Exception) -> None:
-        """Begin the chunk again with half the trials where memory ran out."""
+        """Start the chunk again with half the trials after memory ran out."""
         if not memory.exhausted(error) or self.sizes[number] <= 1:
             raise error
         if jax.process_count() > 1:  # the others are in the middle of it
@@ -157,7 +157,7 @@ class Chunks(Search):
         self._chunk = self._compiled = self._state = None
 
     def save(self, folder: Path) -> None:
-        """Write the curves and the sizes of the chunks, and a checkpoint of a chunk that is not complete."""
+        """Write the curves and the sizes of the chunks, and a checkpoint of an incomplete chunk."""
         if self._chunk is not None:
             members = self._num_members(int(self.sizes[self._current()[0]]))
             save_latest(folder, int(self.curves.trained.sum()), self._tree(self._state), members, self.plan)
@@ -171,7 +171,7 @@ class Chunks(Search):
         return {"state": state, "curves": self.curves, "sizes": self.sizes}
 
     def restore(self, folder: Path) -> None:
-        """Continue from the newer one of the curves and the checkpoint, with chunks of the same size: the same bits."""
+        """Resume from the newer of the curves and the checkpoint, with chunks of the same sizes and equal results."""
         curves, more, settings = None, {}, np.empty(0, np.uint8)
         if os.path.lexists(folder / "curves.npz"):
             curves, more = load_curves(folder, self.curves, sizes=self.sizes, settings=settings)

@@ -1,4 +1,4 @@
-"""The trials of a sweep, drawn from its ranges and lists of values."""
+"""The trials of a sweep, sampled from its ranges and lists of values."""
 
 import itertools
 import math

@@ -1,4 +1,4 @@
-"""Successive halving: of the trials that reached a rung, one in `eta` goes on to the next, three times as long.
+"""Successive halving: one in `eta` of the trials that reach a rung continues to the next, three times as long.
 
 Promotion is asynchronous: a free slot gets the best trial that may continue, else a new one, and waits for no other.
 The states of all trials are in one bank on the device; the compiled program picks those of the slots, trains them to
@@ -26,7 +26,7 @@ IDLE = -1
 
 
 def next_trial(scores: np.ndarray, reached: np.ndarray, target: np.ndarray, eta: int) -> int:
-    """Return the trial to train next in a free slot, or `IDLE`.
+    """Return the next trial for a free slot, or `IDLE`.
 
     Args:
       scores: f64[trials, rungs], at the rungs that were reached; NaN counts as the worst.
@@ -77,7 +77,7 @@ class Halving(BankSearch):
         self.slots = np.full(min(num_slots, trials), IDLE)
 
     def share(self) -> float:
-        """Return the share that is done of the steps that halving needs if each rung is complete before the next."""
+        """Return the completed fraction of the steps that halving needs if each rung is complete before the next."""
         if self._next() == IDLE and (self.slots == IDLE).all():
             return 1.0
         count, total, before = len(self.plan.trials), 0, 0
@@ -86,11 +86,11 @@ class Halving(BankSearch):
         return min(0.99, float(self.curves.trained.sum()) / total)
 
     def running(self) -> int:
-        """Return how many trials are in training."""
+        """Return the number of trials in training."""
         return int((self.slots != IDLE).sum())
 
     def advance(self) -> bool:
-        """Fill free slots, and train to the next point; return whether the last checkpoint is old."""
+        """Fill free slots, and train to the next point; return whether a checkpoint is due."""
         starting = self._fill()
         if self.compiles():
             self.compile()
@@ -113,7 +113,7 @@ class Halving(BankSearch):
         return next_trial(scores, self.reached, self.target, self.plan.options.eta)
 
     def _fill(self) -> np.ndarray:
-        """Give free slots trials; return bool[slots], which begin a new one."""
+        """Fill free slots with trials; return which slots start a new one, bool[slots]."""
         starting = np.zeros(len(self.slots), bool)
         for slot in np.flatnonzero(self.slots == IDLE):
             trial = self._next()
@@ -125,7 +125,7 @@ class Halving(BankSearch):
         return starting
 
     def _members(self, starting: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Return (trial, `IDLE` without one, index of the seed, whether it begins) of each member that is trained."""
+        """Return (trial, or `IDLE`; index of the seed; whether it begins) of each member in training."""
         member = np.arange(sharding.pad(len(self.slots) * self.num_seeds, self.mesh, AXIS))
         slot = np.minimum(member // self.num_seeds, len(self.slots) - 1)
         trial = np.where(member < len(self.slots) * self.num_seeds, self.slots[slot], IDLE)

@@ -1,4 +1,4 @@
-"""The plan of a sweep: validates it, and groups its trials by shapes, before anything is compiled or written."""
+"""The plan of a sweep: validates it, and groups its trials by shape, before anything is compiled or written."""
 
 import math
 from collections.abc import Mapping
@@ -26,7 +26,7 @@ from purerl.sweeps import design
 
 
 class ShapeGroup(NamedTuple):
-    """Trials of the same shapes, trained by one compiled program."""
+    """Trials of the same shape, which one compiled program trains."""
 
     members: np.ndarray  # i64[n], of the trials
     setup: Setup  # of the first one
@@ -40,7 +40,7 @@ class ShapeGroup(NamedTuple):
 
 
 class SweepPlan(NamedTuple):
-    """All that is known of a sweep before anything is compiled or written."""
+    """The complete description of a sweep before anything is compiled or written."""
 
     settings: Settings  # of the runs, without what is searched
     setup: Setup
@@ -53,18 +53,18 @@ class SweepPlan(NamedTuple):
 
     @property
     def num_points(self) -> int:
-        """Points of each curve."""
+        """The number of points of each curve."""
         wanted = self.options.generations if self.options.method == "pbt" else self.options.points
         return min(wanted, *(group.num_updates for group in self.groups))
 
     @property
     def measure(self) -> str:
-        """What trials are judged by, as tables and pictures name it."""
+        """The measure by which trials are compared, as named in tables and pictures."""
         return "return" if self.options.metric == RETURN else self.options.metric.removeprefix("-")
 
     @property
     def sign(self) -> float:
-        """1, or -1 where the lowest is the best: scores and curves are of this times the metric."""
+        """1, or -1 if lower is better: scores and curves are this sign times the metric."""
         return -1.0 if self.options.metric[0] == "-" else 1.0
 
     @property
@@ -78,7 +78,7 @@ class SweepPlan(NamedTuple):
         return np.diff(curve_points(group.num_updates, self.num_points), prepend=0)
 
     def env_steps(self) -> np.ndarray:
-        """Return i64[trials, points], where the points of each trial's curves are."""
+        """Return i64[trials, points], the environment steps at the points of each trial's curves."""
         steps = np.zeros((len(self.trials), self.num_points), np.int64)
         for group in self.groups:
             steps[group.members] = np.cumsum(self.spans(group)) * group.setup.config.steps_per_update
@@ -92,7 +92,7 @@ class SweepPlan(NamedTuple):
 
 
 def rungs(points: int, eta: int, count: int) -> list[int]:
-    """Return the points of the curves at which trials are compared, ascending, the last one at the end."""
+    """Return the points of the curves at which trials are compared, ascending, ending with the last point."""
     found = [round(points / eta**i) for i in reversed(range(count))]
     if found[0] < 1 or len(set(found)) < count:
         raise InputError(
@@ -137,7 +137,7 @@ def make_sweep_plan(run: Settings, options: SearchOptions, over: Mapping[str, ob
 
 
 def _check_size(run: Settings, options: SearchOptions, dimensions: int) -> None:
-    """Refuse trials and curves that no memory holds, before they are made."""
+    """Reject trials and curves that do not fit in memory, before they are created."""
     agents, points = options.trials * run.options.seeds, max(options.points, options.generations)
     taken, free = 8 * agents * points + 200 * options.trials * dimensions, memory.host_free()
     if taken > free:
@@ -155,7 +155,7 @@ def _mesh(run: Settings, options: SearchOptions) -> Mesh:
 
 
 def _check_metric(metric: str, trainer: Any) -> None:
-    """Raise an `InputError` unless updates report a metric."""
+    """Raise an `InputError` if updates do not report a metric."""
     if metric != RETURN:
         state = jax.eval_shape(trainer.init, jax.random.key(0))
         names = jax.eval_shape(trainer.step, state)[1].flat()
@@ -211,7 +211,7 @@ def _column(values: list[object]) -> np.ndarray:
 
 
 def description(plan: SweepPlan) -> list[str]:
-    """Return the lines to show before the sweep: the number of trials, and of the programs they need."""
+    """Return the lines to show before the sweep: the numbers of trials and of programs."""
     num, seeds = len(plan.trials), plan.settings.options.seeds
     steps = int(plan.settings.config.total_timesteps)
     lines = [f"{num} trials x {seeds} seeds of {steps:,} steps, in {_count(len(plan.groups), 'program')}"]

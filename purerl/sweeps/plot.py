@@ -1,4 +1,4 @@
-"""Pictures of a sweep: curves of the best trials, sensitivity to what was searched, parallel coordinates."""
+"""Pictures of a sweep: curves of the best trials, sensitivity to the searched settings, parallel coordinates."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -20,7 +20,7 @@ MOST_DIMENSIONS = 24  # of a search in a picture, the first ones
 
 
 def plot_sweep(result: SweepResult) -> list[Path]:
-    """Write curves.png, sensitivity.png and parallel.png into the sweep's folder; return where they are."""
+    """Write curves.png, sensitivity.png and parallel.png into the sweep's folder; return their paths."""
     assert result.folder is not None
     pictures = {"curves": curves, "sensitivity": sensitivity, "parallel": parallel}
     paths = [result.folder / f"{name}.png" for name in pictures]
@@ -60,7 +60,7 @@ def curves(result: SweepResult) -> "Figure":
 
 
 def sensitivity(result: SweepResult) -> "Figure":
-    """Return the figure of final returns against each thing searched, a panel each."""
+    """Return the figure of final returns over each searched setting, one panel each."""
     entrants = result.entrants()
     stopped = _stopped(entrants)
     names = list(result.plan.dimensions)[:MOST_DIMENSIONS]
@@ -90,7 +90,7 @@ def sensitivity(result: SweepResult) -> "Figure":
 
 
 def parallel(result: SweepResult) -> "Figure":
-    """Return the figure of parallel coordinates: a line per trial through what it was given, colored by its return."""
+    """Return the figure of parallel coordinates: a line per trial through its values, colored by its return."""
     from matplotlib import colormaps
     from matplotlib.cm import ScalarMappable
     from matplotlib.colors import Normalize
@@ -125,7 +125,7 @@ def parallel(result: SweepResult) -> "Figure":
 
 
 def _stopped(entrants: Entrants) -> np.ndarray:
-    """Return f64[n]: what trials had reached that were stopped early; NaN for the others."""
+    """Return the last returns of trials that were stopped early, f64[n]; NaN for the others."""
     reached = entrants.curves.final_return().mean(axis=1)
     return np.where(np.isnan(entrants.scores), reached, np.nan)
 

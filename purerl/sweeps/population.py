@@ -1,4 +1,4 @@
-"""Population based training: agents whose numbers change on the way, the worst replaced by changed copies of the best.
+"""Population based training: modified copies of the best agents replace the worst ones during the run.
 
 After each generation, within each seed's population and inside the compiled program:
 
@@ -37,7 +37,7 @@ _STRIDE = np.uint32(0x9E3779B1)  # between the seeds of members: odd, so that no
 
 
 def exploit(key: Key, scores: Array) -> Array:
-    """Return i32[population]: the agent whose state each agent continues with, most often itself.
+    """Return i32[population]: the agent whose state each agent continues with, usually its own.
 
     Args:
       key: draws who is copied.
@@ -129,7 +129,7 @@ def program(
 
 
 def member_seeds(rows: np.ndarray, seeds: np.ndarray) -> np.ndarray:
-    """Return u32[rows]: the seed of each row of `Members`, of its own for every member; member 0 has the population's.
+    """Return the seed of each row of `Members`, u32[rows], different for every member; member 0 has the population's.
 
     With one seed for all, members would begin with the same parameters and draw the same numbers, so that a copy whose
     numbers stay at an end of their range would remain its donor to the bit.
@@ -160,12 +160,12 @@ class Population(BankSearch):
 
     @property
     def generation(self) -> int:
-        """How many generations are done."""
+        """The number of completed generations."""
         return int(self.curves.trained[0])
 
     @property
     def lineage(self) -> list[dict[str, object]]:
-        """A row per generation, member and seed: its return, then whose state it goes on with, and which numbers."""
+        """A row per generation, member and seed: its return, then the agent and the numbers that it continues with."""
         return [
             {"generation": g, "member": m, "seed": int(self.plan.seeds[s])}
             | {"episode_return": float(self.returns[g, m, s]), "parent": int(self.parents[g, m, s])}
@@ -174,22 +174,22 @@ class Population(BankSearch):
         ]
 
     def values(self) -> list[list[dict[str, object]]]:
-        """Return the numbers that each agent has now, [trials][seeds]."""
+        """Return the current numbers of each agent, [trials][seeds]."""
         return [[self._values(self.generation, m, s) for s in range(self.shape[1])] for m in range(self.shape[0])]
 
     def _values(self, generation: int, member: int, seed: int) -> dict[str, object]:
         return {name: d.value(self.history[name][generation, member, seed]) for name, d in self.dimensions.items()}
 
     def share(self) -> float:
-        """Return the share of the generations that is done."""
+        """Return the completed fraction of the generations."""
         return self.generation / self.plan.num_points
 
     def running(self) -> int:
-        """Return how many trials are in training."""
+        """Return the number of trials in training."""
         return self.shape[0] if 0 < self.generation < self.plan.num_points else 0
 
     def advance(self) -> bool:
-        """Train one generation; return whether the last checkpoint is old."""
+        """Train one generation; return whether a checkpoint is due."""
         if self.compiles():
             self.compile()
         now = self.generation

@@ -32,7 +32,7 @@ LAST = 0.1  # of a curve: its mean is what a trial is judged by
 
 
 class Curves(NamedTuple):
-    """Returns of training episodes at the same number of points, whatever the runs' length."""
+    """The training returns of each run at the same number of points, for runs of any length."""
 
     env_steps: np.ndarray  # i64[trials, points]
     episode_return: np.ndarray  # f32[trials, seeds, points]; NaN: no episode ended, or not trained so far
@@ -52,7 +52,7 @@ class Curves(NamedTuple):
         )
 
     def save(self, folder: Path, **more: np.ndarray) -> None:
-        """Write curves.npz, and more arrays into it."""
+        """Write curves.npz, with additional arrays."""
         arrays = {**self._asdict(), **more}
         write_whole(folder / "curves.npz", lambda file: np.savez_compressed(file, allow_pickle=False, **arrays))
 
@@ -61,7 +61,7 @@ class Curves(NamedTuple):
         self.trained[trials], self.episode_return[trials], self.failed[trials] = 0, np.nan, False
 
     def final_return(self, points: int | None = None) -> np.ndarray:
-        """Return f64[trials, seeds]: the mean over the last tenth of what was trained, or of the first `points`.
+        """Return f64[trials, seeds]: the mean over the last tenth of the trained points, or of the first `points`.
 
         Points at which no episode ended do not count; without any it is NaN, as it is for a seed that failed.
         """
@@ -74,14 +74,14 @@ class Curves(NamedTuple):
 
 
 def mean_known(values: np.ndarray, axis: int = -1) -> np.ndarray:
-    """Return the mean over an axis of what is not NaN: f64[...], NaN where nothing is known."""
+    """Return the mean over an axis without NaN: f64[...], NaN if nothing is known."""
     known = ~np.isnan(values)
     total = np.where(known, values, 0.0).sum(axis, dtype=np.float64)
     return np.where(known.any(axis), total / np.maximum(known.sum(axis), 1), np.nan)
 
 
 def _last(values: np.ndarray) -> np.ndarray:
-    """Return f64[trials, seeds]: the mean over the last tenth of [trials, seeds, points], or the last one known."""
+    """Return f64[trials, seeds]: the mean over the last tenth of [trials, seeds, points], or the last known one."""
     points = values.shape[-1]
     means = mean_known(values[..., -max(1, round(LAST * points)) :])
     latest = points - 1 - np.argmax(~np.isnan(values[..., ::-1]), axis=-1)
@@ -89,7 +89,7 @@ def _last(values: np.ndarray) -> np.ndarray:
 
 
 class Entrants(NamedTuple):
-    """What a sweep compares: n trials of several seeds, or n agents of populations."""
+    """The entrants that a sweep compares: n trials of several seeds, or n agents of populations."""
 
     values: list[dict[str, Any]]  # [n], what was searched
     scores: np.ndarray  # f64[n], final returns; NaN where one failed or was stopped
@@ -103,7 +103,7 @@ class Entrants(NamedTuple):
 
 @dataclasses.dataclass(frozen=True)
 class SweepResult:
-    """A sweep's outcome: `rows()` is a row per trial and seed, in the order of the trials."""
+    """The result of a sweep: `rows()` has a row per trial and seed, in the order of the trials."""
 
     plan: SweepPlan
     curves: Curves
@@ -129,7 +129,7 @@ class SweepResult:
         return rows
 
     def scores(self) -> np.ndarray:
-        """Return f64[trials]: final returns, the mean over seeds; NaN where a seed failed or the trial was stopped.
+        """Return the final returns, f64[trials], the mean over seeds; NaN if a seed failed or the trial was stopped.
 
         Where each of the longest trials failed, those count that were trained the longest without.
         """
@@ -139,7 +139,7 @@ class SweepResult:
 
     @property
     def best(self) -> dict[str, Any]:
-        """The values that were best, by name: a trial's by its mean over seeds, or the best agent's of a population.
+        """The best values by name: those of the best trial by its mean over seeds, or of a population's best agent.
 
         There are none where no trial has a return and stayed finite.
         """
@@ -148,12 +148,12 @@ class SweepResult:
 
     @property
     def best_return(self) -> float:
-        """The final return of the best, or another metric: the mean over its seeds; NaN without one."""
+        """The final return of the best entrant, or another metric: the mean over its seeds; NaN without one."""
         entrants = self.entrants()
         return math.nan if entrants.best is None else self.plan.sign * float(entrants.scores[entrants.best])
 
     def entrants(self) -> Entrants:
-        """Return what is compared: trials, or the agents of populations, each of which has its own values."""
+        """Return the entrants: trials, or the agents of populations, each of which has its own values."""
         curves = self.curves
         if self.plan.options.method != "pbt":
             return Entrants(values=[values[0] for values in self.values], scores=self.scores(), curves=curves)
@@ -164,7 +164,7 @@ class SweepResult:
         return Entrants(values=values, scores=alone.final_return()[:, 0], curves=alone)
 
     def fresh_text(self) -> str:
-        """Return a line that says what the best return is worth."""
+        """Return a line about how reliable the best return is."""
         if self.fresh is None:
             return "(a maximum over trials, on the seeds that chose it; --fresh-seeds N trains it with others)"
         known = self.fresh[np.isfinite(self.fresh)]
@@ -174,7 +174,7 @@ class SweepResult:
         return f"with {len(self.fresh)} other seeds: {mean}{failed}"
 
     def best_toml(self) -> str:
-        """Return the best settings, as `purerl train --config` takes them."""
+        """Return the best settings in the format of `purerl train --config`."""
         run = self.plan.settings
         setup = with_values(Setup(config=run.config, env=self.plan.setup.env, options=run.extension_options), self.best)
         task = {name.removeprefix("env."): value for name, value in self.best.items() if name.startswith("env.")}
@@ -205,7 +205,7 @@ class SweepResult:
         return pandas.DataFrame(self.rows())
 
     def save(self) -> None:
-        """Write trials.csv and best.toml, each whole or not at all."""
+        """Write trials.csv and best.toml, each completely or not at all."""
         if self.folder is None:
             return
         write_whole(self.folder / "trials.csv", self.to_csv())
@@ -214,18 +214,18 @@ class SweepResult:
 
 
 def save_latest(folder: Path, step: int, tree: PyTree, members: int, plan: SweepPlan) -> None:
-    """Write the checkpoint of a sweep with so many members into its folder, in place of the one before."""
+    """Save a sweep's checkpoint with this many members to its folder, in place of the previous one."""
     metadata = {"members": members, "settings": dump_sweep(plan)}
     checkpoint.save(folder / "checkpoints", step, tree, metadata, keep=1)
 
 
 def drop_latest(folder: Path) -> None:
-    """Remove the checkpoint of a sweep that goes on without."""
+    """Remove the checkpoint of a sweep that no longer needs it."""
     distributed.first_does(lambda: str(shutil.rmtree(folder / "checkpoints", ignore_errors=True)))
 
 
 def load_latest(folder: Path, plan: SweepPlan, template: Callable[[int], PyTree]) -> PyTree:
-    """Return the tree of a sweep's newest checkpoint, its arrays on the host; None if there is none.
+    """Load a sweep's newest checkpoint as a tree of host arrays; None if there is none.
 
     Args:
       folder: the folder of the sweep.
@@ -245,7 +245,7 @@ def load_latest(folder: Path, plan: SweepPlan, template: Callable[[int], PyTree]
 
 
 def check_settings(folder: Path, plan: SweepPlan, written: object) -> None:
-    """Hold a sweep's settings to those that its results were made with.
+    """Check a sweep's settings against those of its saved results.
 
     Raises:
       InputError: if they differ.
@@ -256,7 +256,7 @@ def check_settings(folder: Path, plan: SweepPlan, written: object) -> None:
 
 
 def load_curves(folder: Path, blank: Curves, **more: np.ndarray) -> tuple[Curves, dict[str, np.ndarray]]:
-    """Return the curves of a sweep's folder, and what else is in the file; nothing is read that is not expected.
+    """Return the curves in a sweep's folder, and the file's other arrays; unexpected ones are not read.
 
     Args:
       folder: the folder of the sweep.

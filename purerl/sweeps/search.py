@@ -1,4 +1,4 @@
-"""Searches in progress: what designs, halving and populations share."""
+"""Searches in progress: the common part of designs, halving and populations."""
 
 import abc
 import time
@@ -16,7 +16,7 @@ from purerl.types import PyTree
 
 
 class Search(abc.ABC):
-    """A search in progress; it is advanced from one point of the curves to the next."""
+    """A search in progress, which advances from one point of the curves to the next."""
 
     def __init__(self, plan: SweepPlan, env_steps: np.ndarray):
         """Begin with no trial trained.
@@ -31,29 +31,29 @@ class Search(abc.ABC):
         self.saved_time = time.monotonic()
 
     def values(self) -> list[list[dict[str, object]]]:
-        """Return the values searched: by name, [trials][seeds]."""
+        """Return the searched values by name, [trials][seeds]."""
         return [[values] * self.num_seeds for values in self.plan.trials]
 
     def save_is_due(self) -> bool:
-        """Return whether the last checkpoint is old."""
+        """Return whether a checkpoint is due."""
         return time.monotonic() - self.saved_time > self.plan.options.checkpoint_interval
 
     def blank(self, group: ShapeGroup, members: int, axes: TrainState) -> TrainState:
-        """Return the states of members of a group before they begin, on the host; arguments as for `blank_states`."""
+        """Return the initial states of a group's members, on the host; arguments as for `blank_states`."""
         one = {name: column[0] for name, column in group.values.items()}
         return blank_states(self.plan.make, members, one, group.argument(), axes)
 
     @abc.abstractmethod
     def share(self) -> float:
-        """Return how much is done; 1 at the end."""
+        """Return the completed fraction; 1 at the end."""
 
     @abc.abstractmethod
     def running(self) -> int:
-        """Return how many trials are in training."""
+        """Return the number of trials in training."""
 
     @abc.abstractmethod
     def compiles(self) -> bool:
-        """Return whether `advance` compiles first."""
+        """Return whether the next `advance` compiles."""
 
     @abc.abstractmethod
     def advance(self) -> bool:
@@ -61,15 +61,15 @@ class Search(abc.ABC):
 
     @abc.abstractmethod
     def save(self, folder: Path) -> None:
-        """Write what is needed to resume."""
+        """Write everything that resuming needs."""
 
     @abc.abstractmethod
     def restore(self, folder: Path) -> None:
-        """Continue from what `save` wrote, to the same bits."""
+        """Continue from the files of `save`, with bit-identical results."""
 
 
 class BankSearch(Search):
-    """A search whose agents are all on the device, where one compiled program trains them."""
+    """A search with all agents on the device, where one compiled program trains them."""
 
     names: ClassVar[tuple[str, str]]  # of the agents and of the past in a checkpoint
 
@@ -86,19 +86,19 @@ class BankSearch(Search):
 
     @abc.abstractmethod
     def _arguments(self) -> tuple[PyTree, ...]:
-        """Return what the program takes beside the bank, as it is compiled for."""
+        """Return the program's arguments besides the bank, as it is compiled for them."""
 
     @abc.abstractmethod
     def _blank_bank(self, members: int) -> PyTree:
-        """Return the agents before they begin, on the host."""
+        """Return the initial agents, on the host."""
 
     @abc.abstractmethod
     def _placed(self, bank: PyTree) -> PyTree:
-        """Return the agents of a checkpoint, of any number of members, on their devices."""
+        """Place the agents of a checkpoint, with any number of members, on their devices."""
 
     @abc.abstractmethod
     def _past(self) -> dict[str, PyTree]:
-        """Return the arrays beside the curves that a checkpoint holds, by attribute."""
+        """Return the arrays of a checkpoint besides the curves, by attribute."""
 
     @property
     @abc.abstractmethod
@@ -106,7 +106,7 @@ class BankSearch(Search):
         """The name of the next checkpoint: a count that grows."""
 
     def compiles(self) -> bool:
-        """Return whether `advance` compiles first."""
+        """Return whether the next `advance` compiles."""
         return self.compiled is None
 
     def compile(self) -> None:
@@ -129,7 +129,7 @@ class BankSearch(Search):
         self.saved_time = time.monotonic()
 
     def restore(self, folder: Path) -> None:
-        """Continue from the newest checkpoint, to the same bits."""
+        """Resume from the newest checkpoint, with bit-identical results."""
         tree = load_latest(folder, self.plan, lambda members: self._tree(self._blank_bank(members)))
         if tree is not None:
             bank, past = self.names

@@ -111,7 +111,7 @@ def start(plan: SweepPlan, out: Path | None = None, plain: bool = False) -> int:
 
 
 def resume(folder: Path, plain: bool = False, fresh_seeds: int | None = None, **devices: object) -> int:
-    """Continue a sweep that was stopped; as `start`. Given in place of its own: `fresh_seeds`, `devices`."""
+    """Resume a sweep; as `start`. These options replace its own: `fresh_seeds`, `devices`."""
     return Sweep(
         saved_plan(folder, fresh_seeds, **devices), folder, "plain" if plain else "auto", go_on=True
     ).complete()
@@ -133,7 +133,7 @@ class Sweep(LongJob):
     kind = toml.SWEEP
 
     def __init__(self, plan: SweepPlan, folder: Path | None, display: str, go_on: bool = False):
-        """Take a folder; with `go_on`, continue from what is complete there."""
+        """Take a folder; with `go_on`, resume from its complete parts."""
         run = plan.settings
         super().__init__(
             folder,
@@ -151,13 +151,13 @@ class Sweep(LongJob):
         self._fresh: np.ndarray | None = None
 
     def result(self) -> SweepResult:
-        """Return what is known so far."""
+        """Return the result so far."""
         curves, values = self.search.curves, self.search.values()
         return SweepResult(plan=self.plan, curves=curves, values=values, folder=self.folder, fresh=self._fresh)
 
     @property
     def position(self) -> int:
-        """Points of all curves."""
+        """The number of points of all curves."""
         return int(self.search.curves.trained.sum())
 
     def progress_text(self) -> str:
@@ -171,7 +171,7 @@ class Sweep(LongJob):
         return f"sweep of {run.algorithm} on {run.environment}, {self.plan.options.method}, {device}"
 
     def done(self) -> bool:
-        """Return whether all is trained."""
+        """Return whether training is complete."""
         return self.search.share() >= 1
 
     def prepare(self) -> None:
@@ -194,11 +194,11 @@ class Sweep(LongJob):
             self._show()
 
     def has_saved(self) -> bool:
-        """Return whether a checkpoint is there, or the curves of trials that are complete."""
+        """Return whether there is a checkpoint, or curves of completed trials."""
         return super().has_saved() or (self.folder is not None and (self.folder / "curves.npz").is_file())
 
     def save(self) -> None:
-        """Write what is needed to resume, and the table so far."""
+        """Write everything that resuming needs, and the table so far."""
         assert self.folder is not None
         self.search.save(self.folder)
         if not self.stop.signal:
@@ -240,7 +240,7 @@ class Sweep(LongJob):
         )
 
     def _train_best(self) -> np.ndarray | None:
-        """Return the best settings' final returns with other seeds, f64[fresh_seeds]; None where none are wanted."""
+        """Return the best settings' final returns with other seeds, f64[fresh_seeds]; None if none are wanted."""
         best = self.result().best
         if not self.plan.options.fresh_seeds or not best:
             return None
@@ -291,5 +291,5 @@ def best_alone(plan: SweepPlan, best: Mapping[str, object]) -> SweepPlan:
 
 
 def make_search(plan: SweepPlan) -> Search:
-    """Return the search of a plan, at its beginning."""
+    """Return a new search of a plan."""
     return {"halving": Halving, "pbt": Population}.get(plan.options.method, Chunks)(plan)

@@ -1,4 +1,4 @@
-"""Conformance suites, for the environments and algorithms of purerl and for your own.
+"""Conformance suites for your own environments and algorithms, and for those of purerl.
 
 Example:
   >>> import purerl

@@ -55,7 +55,7 @@ def check_algorithm(
     num_seeds: int = 3,
     say: Callable[[str], None] = lambda line: None,
 ) -> Report:
-    """Hold an algorithm to the contract of `purerl.types.Algorithm`, and see whether it learns the probes.
+    """Check an algorithm against the contract of `purerl.types.Algorithm`, and whether it learns the probes.
 
     Args:
       algorithm: (spec, config) -> Algorithm.
@@ -107,7 +107,7 @@ def check_algorithm(
 
 @contextlib.contextmanager
 def _telling(name: str, checks: list[Check]) -> Iterator[None]:
-    """Tell what fails in one line, and which checks passed before it."""
+    """Report a failure in one line, with the checks that passed before it."""
     try:
         yield
     except Exception as error:
@@ -120,7 +120,7 @@ def _telling(name: str, checks: list[Check]) -> Iterator[None]:
 
 
 def _check_traced(algorithm: AlgorithmFactory, config: Config, env: Probe, key: Key, name: str) -> list[Check]:
-    """Hold it to the half of the contract that needs no compilation."""
+    """Check the part of the contract that needs no compilation."""
     checks = _check_structures(algorithm, config, env, key, name)
     _check_trace(algorithm, config, env, key, name)
     return [*checks, Check("traces with the config's and the environment's numbers traced")]
@@ -129,7 +129,7 @@ def _check_traced(algorithm: AlgorithmFactory, config: Config, env: Probe, key: 
 def _check_compiled(
     algorithm: AlgorithmFactory, config: Config, env: Probe, key: Key, name: str, checks: list[Check]
 ) -> PyTree:
-    """Add to the checks that passed; return the agent after three updates as NumPy arrays."""
+    """Run the compiled checks and record those that pass; return the agent after three updates as NumPy arrays."""
     states = _run(algorithm, config, env, key, name)
     checks += [Check("state holds arrays only"), Check("metrics are float32 scalars, parameters stay finite")]
     checks.append(_check_resume(algorithm, config, env=env, key=key, states=states, name=name))
@@ -139,7 +139,7 @@ def _check_compiled(
 
 
 def _check_trace(algorithm: AlgorithmFactory, config: Config, env: Probe, key: Key, name: str) -> None:
-    """Trace one update, also with every optional number given."""
+    """Trace one update, also with every optional number set."""
     given = {field: 0.5 for field, value in _numbers(config).items() if value is None}
 
     def one_update(config: Config, env: Probe, key: Key) -> PyTree:
@@ -182,7 +182,7 @@ def _check_structures(algorithm: AlgorithmFactory, config: Config, env: Probe, k
 
 
 def _check_values(trainer: Any, state: PyTree, config: Config, key: Key, name: str) -> None:
-    """Hold `Algorithm.values` to one number per step of a rollout."""
+    """Check that `Algorithm.values` returns one number per step of a rollout."""
     algo, shape = trainer.algorithm, (config.rollout_length, config.num_envs)
     rollout = jax.eval_shape(lambda s, k: collect(algo, trainer.vector, s, k, shape[0])[1], state, key)
     values = jax.eval_shape(lambda agent, rollout: algo.values(agent, rollout)[:3], state.agent, rollout)
@@ -211,7 +211,7 @@ def _run(algorithm: AlgorithmFactory, config: Config, env: Probe, key: Key, name
 def _check_resume(
     algorithm: AlgorithmFactory, config: Config, env: Probe, key: Key, states: list[PyTree], name: str
 ) -> Check:
-    """Save as plain arrays, rebuild from a template, go on: the same to the bit."""
+    """Check that a run saved as plain arrays and rebuilt from a template continues bit by bit."""
     template = _init(algorithm, config, env, jax.random.fold_in(key, 1))
     leaves = [host(leaf) for leaf in jax.tree.leaves(states[2])]
     loaded = jax.tree.unflatten(jax.tree.structure(template), leaves)
@@ -223,7 +223,7 @@ def _check_resume(
 
 
 def _check_settings(algorithm: AlgorithmFactory, config: Config, env: Probe, states: list[PyTree], name: str) -> Check:
-    """Another value of any number runs the same program."""
+    """Check that another value of any number runs the same program."""
     before, idle = len(TRACES), []
     usual = host(_step(algorithm, config, env, states[2])[0].agent)
     for field, value in _numbers(config).items():
@@ -254,7 +254,7 @@ def _another(config: Config, field: str, value: Any) -> Any:
 def _check_eager(
     algorithm: AlgorithmFactory, config: Config, env: Probe, states: list[PyTree], name: str
 ) -> list[Check]:
-    """Act, and a whole update, without jit, against jit."""
+    """Compare acting and a complete update without jit with the same under jit."""
     trainer, state = make_trainer(algorithm, env, config), states[2]
     keys = jax.random.split(fast(jax.random.key(7)))
 
@@ -273,7 +273,7 @@ def _check_eager(
 
 
 def _check_mask(algorithm: AlgorithmFactory, config: Config, key: Key, name: str) -> Check:
-    """Illegal actions are never chosen, exploring or not, by a mask in float32 beside a normalized observation."""
+    """Check that illegal actions are never chosen, with a float32 mask next to a normalized observation."""
     mask = jax.random.bernoulli(fast(key), 0.3, (64, 5)).at[:, 2].set(True)
     spaces = {"observation": Box(low=-1.0, high=1.0, shape=(3,)), "action_mask": Box(low=0, high=1, shape=(5,))}
     if any(field.name == "normalize_observation" for field in dataclasses.fields(config)):

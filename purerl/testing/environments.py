@@ -37,7 +37,7 @@ def check_environment(
     measure: bool = False,
     say: Callable[[str], None] = lambda line: None,
 ) -> Report:
-    """Hold an environment to the contract of `purerl.types.Environment`; one on the host as `check_host_environment`.
+    """Check an environment against the contract of `purerl.types.Environment`; a host one by `check_host_environment`.
 
     Args:
       env: the environment, which may be your own.
@@ -78,12 +78,12 @@ def check_environment(
 
 
 def check_contract(env: Environment, name: str, key: Key) -> list[Check]:
-    """Look at parts, structures, shapes and dtypes alone, without a step being taken; as `check_environment`."""
+    """Check only parts, structures, shapes and dtypes, without taking a step; arguments as for `check_environment`."""
     return [*_check_parts(env, name), *check_spaces(env, name), *_check_contract(env, name, key)]
 
 
 def _check_parts(env: Environment, name: str) -> list[Check]:
-    """The environment is a pytree with two methods and two spaces."""
+    """Check that the environment is a pytree with two methods and two spaces."""
     for method in ("reset", "step"):
         if not callable(getattr(env, method, None)):
             raise InputError(f"{name} has no method {method}")
@@ -104,7 +104,7 @@ def _check_parts(env: Environment, name: str) -> list[Check]:
 
 
 def _check_contract(env: Environment, name: str, key: Key) -> list[Check]:
-    """Structures, shapes and dtypes, found by tracing with the environment's numbers traced too."""
+    """Check structures, shapes and dtypes by tracing, with the environment's numbers traced too."""
     started = traced(f"{name}.reset(key)", lambda env, key: env.reset(key), env, key)
     if not isinstance(started, tuple) or len(started) != 2 or hasattr(started, "_fields"):
         raise InputError(f"{name}.reset(key) returns {_shape_of(started)}; it must return (state, observation)")
@@ -180,7 +180,7 @@ def _check_repeats(name: str, again: RandomPlay, record: RandomPlay) -> Check:
 
 
 def _check_observe(env: Environment, name: str, record: RandomPlay) -> Check:
-    """The observation of a state is the one that the step into it returned."""
+    """Check that the observation of a state equals the one that the step into it returned."""
     state, step = record.result
     template = jax.eval_shape(env.reset, fast(jax.random.key(0)))[0]
     observation = host(jax.jit(jax.vmap(jax.vmap(env.observe)))(device(state, template)))
@@ -230,7 +230,7 @@ def _bounds(space: Space) -> str:
 
 
 def _check_eager(env: Environment, name: str, key: Key, record: RandomPlay) -> Check:
-    """Repeat the first steps of the first copy, uncompiled and alone, from the recorded states."""
+    """Repeat the first copy's first steps, uncompiled and alone, from the recorded states."""
     template = jax.eval_shape(env.reset, key)[0]
     comparisons = []
     for t in range(COMPARED):
@@ -254,7 +254,7 @@ def _check_eager(env: Environment, name: str, key: Key, record: RandomPlay) -> C
 
 
 def _check_starts(env: Environment, name: str, key: Key, record: RandomPlay, same_start: bool) -> Check:
-    """Other keys give other starts, unless `reset` draws nothing at all."""
+    """Check that other keys give other starts, unless `reset` uses no randomness."""
     if _distinct(jax.tree.map(lambda x: x[:, 0], record.reset)) > 1:
         return Check("resets differ between keys")
     many = host(jax.jit(jax.vmap(lambda env, key: env.reset(key), in_axes=(None, 0)))(env, jax.random.split(key, 256)))
@@ -271,13 +271,13 @@ def _check_starts(env: Environment, name: str, key: Key, record: RandomPlay, sam
 
 
 def _distinct(first: PyTree) -> int:
-    """Return how many different (state, observation) there are, axis [B]; keys in the state do not count."""
+    """Return the number of different (state, observation) pairs along axis [B]; keys in the state are ignored."""
     leaves = [leaf for leaf in jax.tree.leaves(first) if leaf.dtype != np.uint32 or leaf.shape[1:] != (2,)]
     return len({tuple(leaf[i].tobytes() for leaf in leaves) for i in range(leaves[0].shape[0])}) if leaves else 1
 
 
 def _check_time_limit(env: Environment, name: str, play: object, record: RandomPlay) -> Check:
-    """With a shorter limit, no episode is longer."""
+    """Check that with a shorter limit, no episode is longer."""
     limit = getattr(env, "time_limit", None)
     done = record.result[1].terminated | record.result[1].truncated
     if limit is None:

@@ -20,7 +20,7 @@ NUM_PLAYED = 2  # environments stepped one after the other
 
 
 def check_host_environment(source: HostSource, num_steps: int = 128, *, name: str | None = None) -> Report:
-    """Hold a host environment to its spaces in random play, by the actions that training sends it.
+    """Check a host environment against its spaces in random play, with the actions that training sends.
 
     Args:
       source: the environments.
@@ -69,7 +69,7 @@ def _told(what: str, call: Callable[[], PyTree]) -> PyTree:
 
 
 def _seen(source: HostSource, observation: PyTree, what: str) -> PyTree:
-    """Return observations [B, ...] as the agent sees them, inside their space."""
+    """Return observations [B, ...] as the agent sees them, after checking that they are inside their space."""
     space = source.observation_space
     seen = jax.tree.map(np.asarray, _told(f"{what}: the observation", lambda: source.prepare(observation)))
     one = jax.tree.map(lambda x: jax.ShapeDtypeStruct(x.shape[1:], x.dtype), seen)

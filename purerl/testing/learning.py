@@ -1,4 +1,4 @@
-"""The learning half of the algorithms' suite: train on all probes side by side in one program."""
+"""The learning part of the algorithms' suite: trains on all probes in parallel in one program."""
 
 import dataclasses
 from functools import partial
@@ -100,7 +100,7 @@ def _walk(
 
 
 def _judge(rung: Rung, chosen: np.ndarray, visited: np.ndarray, name: str) -> Check:
-    """Compare greedy choices [seeds, WALK, S] with the best ones, on the walks that start where episodes do."""
+    """Compare greedy choices [seeds, WALK, S] with the best ones, on walks from the episodes' first states."""
     best, gap = rung.best()
     starts = sorted(rung.start)
     chosen, visited = chosen[..., starts], visited[..., starts]

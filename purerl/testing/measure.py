@@ -1,4 +1,4 @@
-"""Measure an environment: its speed, and what random play shows of it."""
+"""Measures an environment: its speed, and statistics of random play."""
 
 import time
 from collections.abc import Callable
@@ -18,7 +18,7 @@ RESET_SHARE_AT = 2048
 
 
 def measure_environment(env: Environment, key: Key, steps: int = 64) -> dict[str, float | str]:
-    """Return steps per second of random play at several batch sizes, and the share that resetting takes of it.
+    """Return steps per second of random play at several batch sizes, and the fraction of time spent on resets.
 
     Args:
       env: the environment.
@@ -60,7 +60,7 @@ def _run(env: Environment, batch: int, steps: int, reset: bool) -> Callable[[Key
 
 
 def _seconds(function: Callable[[Key], PyTree], key: Key, repeats: int = 3) -> float:
-    """Return the median time of a call, in seconds, after one that compiles."""
+    """Return the median time of a call, in seconds, after one call that compiles."""
     jax.block_until_ready(function(key))
     times = []
     for _ in range(repeats):
@@ -71,7 +71,7 @@ def _seconds(function: Callable[[Key], PyTree], key: Key, repeats: int = 3) -> f
 
 
 def figures_of(env: Environment, record: RandomPlay) -> dict[str, float | str]:
-    """Return what random play shows of an environment: sizes, episodes, and whether it can be differentiated."""
+    """Return statistics of random play in an environment: sizes, episodes, and whether it is differentiable."""
     step = record.result[1]
     done = step.terminated | step.truncated
     size = sum(leaf.size * leaf.dtype.itemsize for leaf in jax.tree.leaves(env.observation_space.struct))
@@ -85,7 +85,7 @@ def figures_of(env: Environment, record: RandomPlay) -> dict[str, float | str]:
 
 
 def _gradients(env: Environment) -> str:
-    """Return whether rewards and states can be differentiated by the state and the action."""
+    """Return whether rewards and states are differentiable with respect to the state and the action."""
 
     def outcome(floats: PyTree, rest: PyTree, key: Key) -> Array:
         state, action = jax.tree.map(lambda x, y: x if y is None else y, floats, rest, is_leaf=lambda x: x is None)

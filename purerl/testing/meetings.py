@@ -1,4 +1,4 @@
-"""The suite of algorithms where features meet: trained agents in other runs, agents that leave, counters, failures."""
+"""The suite of algorithms for combined features: trained agents in other runs, leaving agents, counters, failures."""
 
 import dataclasses
 from functools import partial
@@ -24,7 +24,7 @@ HORIZON = 1e13  # environment steps: an annealed learning rate has not fallen wh
 
 
 def check_meetings(algorithm: AlgorithmFactory, config: Config, env: Probe, state: PyTree, name: str) -> list[Check]:
-    """Hold an algorithm to what must hold where features meet.
+    """Check an algorithm in combinations of features.
 
     Args:
       algorithm, config, name: as for `check_algorithm`.
@@ -58,7 +58,7 @@ def _stack(trees: list[PyTree]) -> PyTree:
 
 
 def _check_counters(algorithm: AlgorithmFactory, config: Config, env: Probe, state: PyTree, name: str) -> Check:
-    """Go on from counters just below 2^31, three times beside one another: parameters move and stay finite."""
+    """Continue from counters just below 2^31, three times in parallel: parameters change and stay finite."""
     config = dataclasses.replace(config, total_timesteps=HORIZON)
 
     def late(path: KeyPath, leaf: Array) -> Array:
@@ -81,7 +81,7 @@ def _check_counters(algorithm: AlgorithmFactory, config: Config, env: Probe, sta
 
 
 def _check_failed_seed(algorithm: AlgorithmFactory, config: Config, env: Probe, state: PyTree, name: str) -> Check:
-    """Of three seeds one gets rewards that are NaN: the others learn the same, to the bit."""
+    """Give one of three seeds NaN rewards, and check that the others learn exactly the same."""
     broken = dataclasses.replace(env, reward=jnp.full_like(env.reward, jnp.nan))
     states = _stack([state] * 3)
     clean = host(_steps(algorithm, config, _stack([env, env, env]), states).agent)
@@ -94,7 +94,7 @@ def _check_failed_seed(algorithm: AlgorithmFactory, config: Config, env: Probe, 
 
 
 def _check_every_step(algorithm: AlgorithmFactory, config: Config, env: Probe, state: PyTree, name: str) -> Check:
-    """The reward of every step of a rollout changes what is learned; what a replay draws is left to chance."""
+    """Check that the reward of every step affects learning, except for steps that a replay happens not to sample."""
     if hasattr(state.agent, "replay"):
         return Check("learns from every step", "not for a replay, which draws")
     trainer = make_trainer(algorithm, env, config)

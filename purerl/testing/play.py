@@ -30,7 +30,7 @@ class RandomPlay(NamedTuple):
 
 
 def play_one(env: Environment, key: Key, invalid: Array, num_steps: int) -> RandomPlay:
-    """Play random legal actions, or with `invalid` ones outside the action space; reset where an episode ends."""
+    """Play random legal actions, or with `invalid` ones outside the action space; reset after an episode ends."""
     space = env.observation_space
 
     def step(carry: tuple, key: Key):
@@ -90,7 +90,7 @@ def _outside(space: Space, action: PyTree) -> PyTree:
 
 
 def parts(space: Space, value: PyTree, path: str = "") -> list[tuple[str, Space, PyTree]]:
-    """Return (path, space, value) of every part of a dict, or of the whole where it is none."""
+    """Return (path, space, value) of every part of a dict, or of the whole if it is not a dict."""
     if isinstance(space, Stacked) and isinstance(space.space, Dict):
         space = Dict(spaces={name: Stacked(space=part, n=space.n) for name, part in space.space.spaces.items()})
     if isinstance(space, Dict):

@@ -1,4 +1,4 @@
-"""Probes: tiny decision processes, each of which only an algorithm without a certain fault can solve.
+"""Probes: tiny decision processes, each solvable only by an algorithm without a certain fault.
 
 All are tables of one shape, so that one compiled program trains on all of them side by side.
 """
@@ -35,12 +35,12 @@ class Probe(Environment):
     actions: str = static(default="discrete", choices=("discrete", "multi-discrete", "continuous", "dict"))
 
     def reset(self, key: Key) -> tuple[Array, Array]:
-        """Draw the first state, i32[]."""
+        """Sample the first state, i32[]."""
         state = jax.random.categorical(key, jnp.log(self.start)).astype(jnp.int32)
         return state, self.observation[state]
 
     def step(self, key: Key, state: Array, action: PyTree) -> tuple[Array, TimeStep]:
-        """Look everything up."""
+        """Look up the step in the tables."""
         if self.actions == "continuous":
             choice = jax.random.bernoulli(key, jnp.clip(0.5 * (1.0 + action[0]), 0.0, 1.0)).astype(jnp.int32)
         else:
@@ -52,7 +52,7 @@ class Probe(Environment):
         )
 
     def choice(self, action: PyTree) -> Array:
-        """Return i32[...]: which of the two choices an action is, or is likelier to be."""
+        """Return which of the two choices an action is, or is more likely to be, i32[...]."""
         match self.actions:
             case "discrete":
                 return action
@@ -69,7 +69,7 @@ class Probe(Environment):
 
     @property
     def action_space(self) -> Space:
-        """By `actions`: Discrete(2), MultiDiscrete(2, 2), a Box of one number in -1 .. 1, or a Dict of two."""
+        """The space for `actions`: Discrete(2), MultiDiscrete(2, 2), a Box of one number in -1 .. 1, a Dict of two."""
         match self.actions:
             case "discrete":
                 return Discrete(n=2)
@@ -81,7 +81,7 @@ class Probe(Environment):
 
 
 class Rung(NamedTuple):
-    """A probe with what it is for."""
+    """A probe and its purpose."""
 
     name: str
     isolates: str  # what an algorithm that fails it gets wrong
@@ -93,7 +93,7 @@ class Rung(NamedTuple):
     recurrent: bool = False  # whether it needs memory
 
     def environment(self, actions: str = "discrete") -> Probe:
-        """Return the environment; states that the rung does not use are there but never visited."""
+        """Return the environment; states that the rung does not use exist but are never visited."""
         start, reward = np.zeros(STATES, np.float32), np.zeros((STATES, 2), np.float32)
         next_state, ending = np.zeros((STATES, 2), np.int32), np.full((STATES, 2), TERMINAL)
         observation = np.eye(STATES, FEATURES, dtype=np.float32)
@@ -110,7 +110,7 @@ class Rung(NamedTuple):
         return Probe(**dict(zip(names, map(jnp.asarray, tables), strict=True)), actions=actions)
 
     def best(self) -> tuple[np.ndarray, np.ndarray]:
-        """Return (the better choice in each state i32[S], by how much f64[S]), by value iteration."""
+        """Return (the better choice in each state i32[S], its advantage f64[S]), by value iteration."""
         env = jax.tree.map(np.asarray, self.environment())
         action_value = np.zeros((STATES, 2))
         for _ in range(1000):

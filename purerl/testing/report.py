@@ -11,7 +11,7 @@ class Check(NamedTuple):
     detail: str = ""
 
     def line(self) -> str:
-        """Return it as a line."""
+        """Return the check as a line."""
         return f"  ok  {self.name}" + (f": {self.detail}" if self.detail else "")
 
 
@@ -19,7 +19,7 @@ class Checks(list[Check]):
     """The checks that passed so far; `say` is called with a line for each."""
 
     def __init__(self, say: Callable[[str], None]):
-        """Begin with none."""
+        """Start without checks."""
         super().__init__()
         self._say = say
 

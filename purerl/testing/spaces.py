@@ -1,4 +1,4 @@
-"""Checks of an environment's spaces: what an algorithm could not use, and what it treats in a way worth knowing."""
+"""Checks of an environment's spaces: unsupported ones, and special treatment that users should know."""
 
 import jax.numpy as jnp
 import numpy as np
@@ -15,7 +15,7 @@ FEW = 32  # bytes that never exceed this are hardly pixels
 
 
 def check_spaces(env: Environment | HostSource, name: str) -> list[Check]:
-    """Hold the spaces of an environment to one another.
+    """Check that the spaces of an environment agree with one another.
 
     Raises:
       InputError: for a mask of legal actions of another size than the actions, or bounds in the wrong order.
@@ -33,7 +33,7 @@ def check_spaces(env: Environment | HostSource, name: str) -> list[Check]:
 
 
 def _agents(seen: Space, acts: Space) -> list[tuple[Space, Space]]:
-    """Return (what it sees, what it does) of one agent, or of one of each group."""
+    """Return the (observation space, action space) of one agent, or of one agent of each group."""
     if not isinstance(acts, Dict) or not isinstance(seen, Dict):
         return [(seen, acts)]
     groups = [name for name, part in acts.spaces.items() if isinstance(part, Stacked) and name in seen.spaces]
@@ -81,7 +81,7 @@ def _notes_of_observation(space: Space) -> list[str]:
 
 
 def notes_of_bytes(most: dict[str, tuple[Space, int]]) -> list[Check]:
-    """Return notes about bytes that hardly reach their bound of 255 in play, such as codes of what lies where.
+    """Return notes about bytes that stay far below their bound of 255 in play, such as codes of objects.
 
     Args:
       most: by the path of a part of the observation, its space and the largest value in play.

@@ -1,4 +1,4 @@
-"""The trainer of an algorithm on a probe, with the extensions that either needs."""
+"""The trainer of an algorithm on a probe, with the extensions that they need."""
 
 from purerl.loop import train
 from purerl.loop.trainer import Trainer

@@ -1,4 +1,4 @@
-"""Comparing pytrees by the names of their parts."""
+"""Comparisons of pytrees by the names of their parts."""
 
 import traceback
 from collections.abc import Callable, Mapping
@@ -28,7 +28,7 @@ def describe(leaf: PyTree) -> str:
 
 
 def same_struct(what: str, given: object, wanted: object, source: str) -> None:
-    """Hold a tree to the structure, shapes and dtypes of another.
+    """Check that a tree has the structure, shapes and dtypes of another.
 
     Args:
       what: the name of `given` in the message.
@@ -68,7 +68,7 @@ def host(tree: PyTree) -> PyTree:
 
 
 def device(tree: PyTree, like: PyTree) -> PyTree:
-    """Undo `host`: return arrays, and keys where `like` has keys."""
+    """Convert back from `host`: return arrays, with keys where `like` has keys."""
 
     def restore(x: np.ndarray, template: PyTree) -> jax.Array:
         if is_key(template):
@@ -79,7 +79,7 @@ def device(tree: PyTree, like: PyTree) -> PyTree:
 
 
 def difference(a: PyTree, b: PyTree, tolerance: float = 0.0) -> str | None:
-    """Return where two trees of NumPy arrays differ, by path with both values, or None.
+    """Return the first difference of two trees of NumPy arrays: its path and both values, or None.
 
     Integers and booleans must be equal, floats within `tolerance`, absolute and relative; NaN equals NaN.
     """
@@ -97,7 +97,7 @@ def difference(a: PyTree, b: PyTree, tolerance: float = 0.0) -> str | None:
 
 
 def missing(what: str, error: NotImplementedError) -> str:
-    """Return what is not implemented: `what`, or a function of another package that it calls."""
+    """Return a message about a missing implementation: `what`, or a function of another package that it calls."""
     last = traceback.extract_tb(error.__traceback__)[-1]
     if last.filename.endswith("purerl/types.py"):
         return f"{what} is not implemented"
@@ -105,7 +105,7 @@ def missing(what: str, error: NotImplementedError) -> str:
 
 
 def traced(what: str, function: Callable[[*Ts], PyTree], *args: *Ts) -> PyTree:
-    """Return the shapes and dtypes that `function` would return.
+    """Return the shapes and dtypes of a call's result, by tracing.
 
     Raises:
       InputError: saying why it cannot be traced, and in which line.

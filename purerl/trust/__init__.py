@@ -1,4 +1,4 @@
-"""What others made: `names` is the one door through which their names become code, `reading` opens their files."""
+"""Input from others: `names` is the only place where names become code, and `reading` opens files."""
 
 from purerl.trust.names import (
     checked,

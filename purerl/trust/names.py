@@ -1,4 +1,4 @@
-"""Trust: which names may be imported. Folders are data; a module of the user's is imported if the user names it.
+"""Trust: which names may be imported. Folders are data; a user's module is imported only if the user names it.
 
 A file may name what is registered and what installed suites have. A "module:name" in it is refused before anything is
 imported, unless the user named the module: in the command itself, by `--trust MODULE`, or by `trust=True` in Python.
@@ -22,20 +22,20 @@ _trusted: ContextVar[frozenset[str]] = ContextVar("trusted", default=frozenset()
 
 
 def module_of(name: str) -> str:
-    """Return the module that a name is looked up in, "a.b" of "a.b:C" and of "gymnasium/a.b:C"; "" for other names."""
+    """Return the module of a name: "a.b" for "a.b:C" and for "gymnasium/a.b:C"; "" for other names."""
     suite, _, rest = name.partition("/")
     path = rest if suite in SUITES else name
     return path.partition(":")[0] if ":" in path else ""
 
 
 def names_module(value: object) -> bool:
-    """Return whether a value of a parameter looks like "module:name", which a suite may import."""
+    """Return whether a parameter's value looks like "module:name", which a suite may import."""
     module = module_of(value) if isinstance(value, str) else ""
     return bool(module) and all(part.isidentifier() for part in module.split("."))
 
 
 def name_modules(modules: Iterable[str]) -> None:
-    """Let these modules be imported, and look for them and for what they import in the current folder last."""
+    """Trust these modules, and search the current folder for them and their imports last."""
     named = frozenset(modules)
     _trusted.set(_trusted.get() | named)
     if named:
@@ -43,13 +43,13 @@ def name_modules(modules: Iterable[str]) -> None:
 
 
 def typed(*names: object) -> None:
-    """Let the modules of these names be imported, which a caller in Python wrote; other objects are ignored."""
+    """Trust the modules of these names, which a caller in Python wrote; other objects are ignored."""
     _trusted.set(_trusted.get() | {name for name in names if isinstance(name, str) and module_of(name)})
 
 
 @contextlib.contextmanager
 def trusting(everything: bool) -> Iterator[None]:
-    """Let every module be imported that a file names, if `everything` is true; the names that come stay trusted."""
+    """Trust every module that a file names, if `everything` is true; names used meanwhile stay trusted."""
     before = _trusted.get()
     _trusted.set(before | ({ALL} if everything else frozenset()))
     try:
@@ -59,7 +59,7 @@ def trusting(everything: bool) -> Iterator[None]:
 
 
 def checked(name: str, source: object = "") -> str:
-    """Return a name if the module that it needs is trusted; nothing is imported here.
+    """Return a name if the module that it needs is trusted; nothing is imported.
 
     Args:
       name: the name of an algorithm, an environment, an extension or an objective.
@@ -81,7 +81,7 @@ def checked(name: str, source: object = "") -> str:
 
 
 def load(path: str) -> Any:
-    """Return the object at "module:name", whose module is trusted.
+    """Return the object at "module:name" from a trusted module.
 
     Raises:
       InputError: if it is not, or there is no such module or name.
@@ -110,7 +110,7 @@ def load(path: str) -> Any:
 
 
 def _broken(module_name: str, error: Exception) -> InputError:
-    """Return the error for a module that raises where it is imported."""
+    """Return the error for a module that raises while it is imported."""
     if isinstance(error, InputError):
         return error
     first = (str(error).strip() or "without a word").splitlines()[0]
@@ -119,25 +119,25 @@ def _broken(module_name: str, error: Exception) -> InputError:
 
 
 def flags(*names: str) -> str:
-    """Return what a command has to add where its folder gives these names, such as " --trust my_module"; or ""."""
+    """Return the flags that a command needs for these names in its folder, such as " --trust my_module"; or ""."""
     return "".join(f" --trust {module}" for module in dict.fromkeys(map(module_of, names)) if module)
 
 
 class CurrentFolder:
-    """Finds modules in the current folder after everything else: those that are named, and what these import.
+    """Finds modules in the current folder after all other places: named modules, and those that they import.
 
     The folder is not on `sys.path`: a file in it must not stand for a module that a library looks for, such as a
     package that is not installed, a part of a namespace package, or a plugin.
     """
 
     def __init__(self, folder: Path):
-        """Find modules in a folder; none is named at first."""
+        """Search a folder, initially for no modules."""
         self.folder, self.named = folder, set[str]()
         self._found = set[str]()
 
     @classmethod
     def find(cls, modules: Iterable[str]) -> None:
-        """Find these modules in the current folder."""
+        """Search the current folder for these modules."""
         with contextlib.suppress(FileNotFoundError):  # the current folder is gone
             here = Path.cwd()
             finder = next((one for one in sys.meta_path if isinstance(one, cls) and one.folder == here), None)
@@ -149,7 +149,7 @@ class CurrentFolder:
     def find_spec(
         self, fullname: str, path: Sequence[str] | None = None, target: Any = None
     ) -> importlib.machinery.ModuleSpec | None:
-        """Return where a module is, as `importlib.abc.MetaPathFinder`."""
+        """Return the spec of a module, as `importlib.abc.MetaPathFinder` requires."""
         if path is not None or not (fullname in self.named or _asking(sys._getframe(1)) in self._found):
             return None
         spec = importlib.machinery.PathFinder.find_spec(fullname, [str(self.folder)], target)
@@ -159,7 +159,7 @@ class CurrentFolder:
 
 
 def _asking(frame: Any) -> str:
-    """Return the first name of the module whose code imports, such as "a" of "a.b"."""
+    """Return the first part of the importing module's name, such as "a" of "a.b"."""
     while frame is not None and "importlib" in frame.f_code.co_filename:
         frame = frame.f_back
     return "" if frame is None else str(frame.f_globals.get("__name__", "")).partition(".")[0]

@@ -1,4 +1,4 @@
-"""Reads files that others may have made: regular files of a size that fits their kind, and numbers that computers have.
+"""Reads files that others may have made: regular files of plausible sizes, with numbers that fit in 64 bits.
 
 Every file of a run, a sweep, an evolution and an agent is opened here. Nothing is waited for, as a pipe would have it;
 nothing is followed, as a link in a folder would; and whatever is wrong is told in one line.
@@ -34,7 +34,7 @@ Kinds = dict[str, tuple[tuple[int, ...], Any]]  # of arrays: {name: (shape, dtyp
 
 
 def check(path: Path, most: int, follow: bool = False) -> None:
-    """Raise an `InputError` unless there is a regular file of at most `most` bytes; it is not opened.
+    """Raise an `InputError` unless there is a regular file of at most `most` bytes; does not open it.
 
     Args:
       path: the path of the file.
@@ -86,7 +86,7 @@ def text(path: Path, most: int, follow: bool = False) -> str:
 
 
 def is_file(path: Path) -> bool:
-    """Return whether there is a regular file at a path, which is no link."""
+    """Return whether a path is a regular file and not a link."""
     try:
         return stat.S_ISREG(path.lstat().st_mode)
     except (OSError, ValueError):
@@ -94,7 +94,7 @@ def is_file(path: Path) -> bool:
 
 
 def is_folder(path: Path) -> bool:
-    """Return whether there is a folder at a path, which is no link."""
+    """Return whether a path is a folder and not a link."""
     try:
         return stat.S_ISDIR(path.lstat().st_mode)
     except (OSError, ValueError):
@@ -102,7 +102,7 @@ def is_folder(path: Path) -> bool:
 
 
 def path_of(name: object) -> Path:
-    """Return the path that a setting names.
+    """Return the path in a setting.
 
     Raises:
       InputError: if no file can have that name.
@@ -119,7 +119,7 @@ def path_of(name: object) -> Path:
 
 
 def toml(written: str, source: object) -> dict[str, Any]:
-    """Return the table of a text in TOML.
+    """Return the table of a TOML text.
 
     Args:
       written: the text.
@@ -142,7 +142,7 @@ def toml(written: str, source: object) -> dict[str, Any]:
 
 
 def json_object(path: Path, most: int = NOTES) -> dict[str, Any]:
-    """Return the object of a file in JSON.
+    """Return the object in a JSON file.
 
     Raises:
       InputError: if there is none, or lists nest too deep or integers are too long.
@@ -164,7 +164,7 @@ def _first(error: Exception) -> str:
 
 
 def check_plain(found: object, source: object) -> None:
-    """Refuse what is nested too deep and integers of more than 64 bits, without recursion."""
+    """Reject deep nesting and integers of more than 64 bits, without recursion."""
     level, depth = [found], 0
     while level:
         if depth > DEEPEST:
@@ -179,7 +179,7 @@ def check_plain(found: object, source: object) -> None:
 
 @contextlib.contextmanager
 def arrays(path: Path, most: int, follow: bool = False) -> Iterator[tuple[Kinds, "Mapping[str, np.ndarray]"]]:
-    """Open a file of NumPy's, .npz: yield ({name: (shape, dtype)}, the open file); arrays are read when asked for.
+    """Open an .npz file: yield ({name: (shape, dtype)}, the open file); arrays are read on access.
 
     Args:
       path: the path of the file.

@@ -1,4 +1,4 @@
-"""Wrappers: an environment in, an environment out.
+"""Wrappers: functions from an environment to an environment.
 
 Each is a frozen dataclass that holds the wrapped environment: a pytree like any other environment, so its numbers may
 be traced and vmapped, and it can be copied and pickled. `TimeLimit(FrameStack(env, num_frames=4), time_limit=500)`.

@@ -14,7 +14,7 @@ from purerl.xla.trees import where
 
 @pytree
 class StickyActions(Wrapper):
-    """Repeats the previous action with `probability` instead of the given one; the first action is taken as it is.
+    """With `probability`, repeats the previous action instead of the given one; the first action is never replaced.
 
     Source: Machado et al. (2018), arXiv:1709.06009.
     """
@@ -39,7 +39,7 @@ class StickyActions(Wrapper):
 
 @pytree
 class ActionRepeat(Wrapper):
-    """Repeats every action `num_repeats` times, or until the episode ends, and adds up the rewards."""
+    """Repeats every action `num_repeats` times, or until the episode ends, and sums the rewards."""
 
     num_repeats: int = static(default=4, doc="steps per action", at_least=1)
 
@@ -58,7 +58,7 @@ class ActionRepeat(Wrapper):
 
     @property
     def observation_space(self) -> Space:
-        """The wrapped one, whose stacks no longer hold the frames of consecutive steps."""
+        """The wrapped environment's space; its stacks no longer hold the frames of consecutive steps."""
         return shown_space(lambda one: unstacked(one.observation_space), self.env)
 
 

@@ -15,24 +15,24 @@ from purerl.wrappers.base import Wrapper, show, shown_space
 
 @pytree
 class AgentIds(Wrapper):
-    """Shows every agent which one it is, so that agents of one policy may act differently.
+    """Adds an id to every agent's observation, so that agents of one policy can act differently.
 
     An agent's observation is a dict: "observation", or what the wrapped one's dict holds, and "agent_id", f32[N], the
     one-hot of its number among the N agents of all groups; agents count through groups by their names.
     """
 
     def reset(self, key: Key) -> tuple[PyTree, PyTree]:
-        """Show the ids beside the first observation."""
+        """Add the ids to the first observation."""
         state, observation = self.env.reset(key)
         return state, show(_beside, self.env, observation, self._ids())
 
     def step(self, key: Key, state: PyTree, action: PyTree) -> tuple[PyTree, TimeStep]:
-        """Step and show the ids."""
+        """Step and add the ids."""
         state, step = self.env.step(key, state, action)
         return state, step._replace(observation=show(_beside, self.env, step.observation, self._ids()))
 
     def _ids(self) -> dict[str, Array]:
-        """Return f32[n, N] of every group.
+        """Return the ids of every group, f32[n, N].
 
         Raises:
           InputError: if there are no groups.
@@ -45,7 +45,7 @@ class AgentIds(Wrapper):
 
     @property
     def observation_space(self) -> Space:
-        """The wrapped one with an "agent_id" for every agent."""
+        """The wrapped environment's space with an "agent_id" for every agent."""
         total = sum(ids.shape[0] for ids in self._ids().values())
 
         def numbered(one: EnvironmentSpec) -> Space:
@@ -57,5 +57,5 @@ class AgentIds(Wrapper):
 
 
 def _beside(one: EnvironmentSpec, seen: PyTree, agent_id: Array | Space) -> dict[str, PyTree]:
-    """Return an agent's observation, or the space of it, and an id beside it."""
+    """Return an agent's observation, or its space, together with an id."""
     return (dict(seen) if isinstance(seen, Mapping) else {"observation": seen}) | {"agent_id": agent_id}

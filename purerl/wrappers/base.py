@@ -31,7 +31,7 @@ class Wrapper(Environment):
     env: Any = dataclasses.field(kw_only=False)
 
     def __post_init__(self) -> None:
-        """Refuse what is no environment in JAX, and settings out of their bounds.
+        """Reject objects that are not JAX environments, and settings out of their bounds.
 
         Raises:
           InputError: naming it.
@@ -60,11 +60,11 @@ class Wrapper(Environment):
         return self.env.render_episode([self._inner(state) for state in states])
 
     def render_text(self, state: PyTree) -> str:
-        """Write the state of the wrapped environment."""
+        """Return the state of the wrapped environment as text."""
         return self.env.render_text(self._inner(state))
 
     def action_text(self, action: int) -> str:
-        """Return the name that the wrapped environment gives a discrete action."""
+        """Return the wrapped environment's name of a discrete action."""
         return self.env.action_text(action)
 
     def _inner(self, state: PyTree) -> PyTree:
@@ -72,12 +72,12 @@ class Wrapper(Environment):
 
     @property
     def observation_space(self) -> Space:
-        """That of the wrapped environment."""
+        """The wrapped environment's observation space."""
         return self.env.observation_space
 
     @property
     def action_space(self) -> Space:
-        """That of the wrapped environment."""
+        """The wrapped environment's action space."""
         return self.env.action_space
 
     @property
@@ -87,7 +87,7 @@ class Wrapper(Environment):
 
 
 def show(see: Callable[..., PyTree], env: Environment, observation: PyTree, *more: PyTree) -> PyTree:
-    """Return an observation as a wrapper shows it: that of a single agent, or of each agent in each group.
+    """Return an observation after a wrapper's change, for a single agent or for each agent in each group.
 
     Args:
       see: (spaces of one agent, its observation, its part of each of `more`) -> what it is shown.
@@ -103,7 +103,7 @@ def show(see: Callable[..., PyTree], env: Environment, observation: PyTree, *mor
 
 
 def shown_space(change: Callable[[EnvironmentSpec], Space], env: Environment) -> Space:
-    """Return the space of what `show` returns: `change` turns the spaces of one agent into the one it is shown."""
+    """Return the space of the result of `show`: `change` maps one agent's spaces to its new observation space."""
     specs = agent_specs(env)
     if isinstance(specs, EnvironmentSpec):
         return change(specs)

@@ -1,4 +1,4 @@
-"""Wrappers of whole episodes: time limits, recordings, parameters drawn for each."""
+"""Wrappers of whole episodes: time limits, recordings, parameters that are sampled for each episode."""
 
 from collections.abc import Callable, Mapping
 from typing import Any, ClassVar, NamedTuple
@@ -34,7 +34,7 @@ class TimeLimit(Wrapper):
 
 
 class EpisodeRecord(NamedTuple):
-    """An episode so far."""
+    """The record of an episode so far."""
 
     observation: PyTree  # [L + 1, ...], the first one at 0
     action: PyTree  # [L, ...]
@@ -63,7 +63,7 @@ class RecordEpisode(Wrapper):
         return Wrapped(state, record), observation
 
     def step(self, key: Key, state: Wrapped, action: PyTree) -> tuple[Wrapped, TimeStep]:
-        """Step and write it down."""
+        """Step and record the step."""
         inner, step = self.env.step(key, state.inner, action)
         record, time = state.outer, state.outer.length
         write = lambda xs, x, at: xs.at[at].set(x, mode="drop")
@@ -78,7 +78,7 @@ class RecordEpisode(Wrapper):
 
 @pytree
 class DomainRandomization(Wrapper):
-    """Draws the environment's parameters anew for every episode: domain randomization, or a curriculum.
+    """Samples the environment's parameters for every episode: domain randomization, or a curriculum.
 
     `redraw(key, env) -> env` returns the parameters of one episode, such as
     `lambda key, env: dataclasses.replace(env, gravity=jax.random.uniform(key, minval=5.0, maxval=15.0))`.
@@ -91,7 +91,7 @@ class DomainRandomization(Wrapper):
     redraw: Callable[[Key, Any], Any] = static(doc="(key, env) -> env, the parameters of the next episode")
 
     def reset(self, key: Key) -> tuple[Wrapped, PyTree]:
-        """Draw parameters, then start an episode under them."""
+        """Sample parameters, then start an episode with them."""
         key_parameters, key_reset = jax.random.split(key)
         env = self.redraw(key_parameters, self.env)
         if jax.tree.structure(env) != jax.tree.structure(self.env):
@@ -105,20 +105,20 @@ class DomainRandomization(Wrapper):
         return Wrapped(state, changed), observation
 
     def step(self, key: Key, state: Wrapped, action: PyTree) -> tuple[Wrapped, TimeStep]:
-        """Step under this episode's parameters."""
+        """Step with this episode's parameters."""
         inner, step = self._with(state.outer).step(key, state.inner, action)
         return Wrapped(inner, state.outer), step
 
     def render(self, state: Wrapped) -> np.ndarray:
-        """Draw the state under its episode's parameters."""
+        """Draw the state with its episode's parameters."""
         return self._with(state.outer).render(state.inner)
 
     def render_episode(self, states: list[Wrapped]) -> list[np.ndarray]:
-        """Draw the states of one episode under its parameters."""
+        """Draw the states of one episode with its parameters."""
         return self._with(states[0].outer).render_episode([state.inner for state in states])
 
     def render_text(self, state: Wrapped) -> str:
-        """Write the state under its episode's parameters."""
+        """Return the state as text with its episode's parameters."""
         return self._with(state.outer).render_text(state.inner)
 
     def _with(self, parameters: Mapping[str, Array]) -> Environment:

@@ -20,7 +20,7 @@ BESIDE = ("action_mask", "global_state")  # what no wrapper changes or mixes int
 
 @pytree
 class FrameStack(Wrapper):
-    """Shows the last `num_frames` observations at once, along their last axis, the newest last.
+    """Stacks the last `num_frames` observations along their last axis, the newest last.
 
     f32[4] becomes f32[4 k], u8[H, W, C] becomes u8[H, W, C k]. Before an episode's k-th observation, its first one
     stands in for those that are missing.
@@ -58,7 +58,7 @@ class FrameStack(Wrapper):
 
     @property
     def observation_space(self) -> Space:
-        """The wrapped one with its last axis `num_frames` times as long."""
+        """The wrapped environment's space with its last axis `num_frames` times as long."""
 
         def stacked(space: Space) -> Space:
             if not isinstance(space, Box):
@@ -75,7 +75,7 @@ class FrameStack(Wrapper):
 
 @pytree
 class Flatten(Wrapper):
-    """Shows the observation as one vector, f32[n]: all its parts in a row, integers of a finite set as one-hot."""
+    """Flattens the observation into one vector, f32[n]: all parts concatenated, integers of a finite set as one-hot."""
 
     def reset(self, key: Key) -> tuple[PyTree, PyTree]:
         """Flatten the first observation."""
@@ -101,7 +101,7 @@ class Flatten(Wrapper):
 
 @pytree
 class PreviousActionReward(Wrapper):
-    """Shows the previous action and reward beside the observation, as a memory that learns to learn needs them.
+    """Adds the previous action and reward to the observation, as meta-learning by a recurrent policy needs.
 
     The observation is a dict: "observation", "previous_action" (f32, one-hot where the action is discrete; zeros at the
     start) and "previous_reward" (f32[1]). `Flatten` makes one vector of it.
@@ -116,7 +116,7 @@ class PreviousActionReward(Wrapper):
         return state, show(see, self.env, observation)
 
     def step(self, key: Key, state: PyTree, action: PyTree) -> tuple[PyTree, TimeStep]:
-        """Step, then show what was done and what it brought."""
+        """Step, then add the action and its reward to the observation."""
         state, step = self.env.step(key, state, action)
         see = lambda one, seen, action, reward: _beside(seen, flat(one.action_space, action), reward)
         shown = show(see, self.env, step.observation, action, step.reward)
@@ -124,7 +124,7 @@ class PreviousActionReward(Wrapper):
 
     @property
     def observation_space(self) -> Space:
-        """A Dict of the three, and of the legal-action mask and the global state where there are any."""
+        """A Dict of the three, and of the legal-action mask and the global state if there are any."""
 
         def shown(one: EnvironmentSpec) -> Space:
             rest, beside = _apart_space(one.observation_space)
@@ -140,7 +140,7 @@ class PreviousActionReward(Wrapper):
 
 @pytree
 class ActionMask(Wrapper):
-    """Shows which of the discrete actions are legal: `legal(state) -> bool[n]`, a function of the wrapped state.
+    """Adds a mask of the legal discrete actions: `legal(state) -> bool[n]`, a function of the wrapped state.
 
     Of groups of agents it returns {group: bool[agents, n]}. The observation becomes a dict with "observation" and
     "action_mask"; a mask that is already there is narrowed.
@@ -149,12 +149,12 @@ class ActionMask(Wrapper):
     legal: Callable[[PyTree], Array] = static(doc="(state) -> bool[n], the legal actions")
 
     def reset(self, key: Key) -> tuple[PyTree, PyTree]:
-        """Show the mask of the first state."""
+        """Add the mask of the first state."""
         state, observation = self.env.reset(key)
         return state, self._show(state, observation)
 
     def step(self, key: Key, state: PyTree, action: PyTree) -> tuple[PyTree, TimeStep]:
-        """Step and show the mask of the new state."""
+        """Step and add the mask of the new state."""
         state, step = self.env.step(key, state, action)
         return state, step._replace(observation=self._show(state, step.observation))
 
@@ -182,7 +182,7 @@ class ActionMask(Wrapper):
 
 @pytree
 class Cast(Wrapper):
-    """Shows observations (those in a Box) in another dtype."""
+    """Converts the arrays of observations that lie in a Box to another dtype."""
 
     dtype: Any = static(default=jnp.float32, doc="the dtype shown")
 
@@ -210,7 +210,7 @@ class Cast(Wrapper):
 
     @property
     def observation_space(self) -> Space:
-        """The wrapped one with every Box in `dtype`."""
+        """The wrapped environment's space with every Box in `dtype`."""
         cast = lambda space: dataclasses.replace(space, dtype=self.dtype) if isinstance(space, Box) else space
         return shown_space(lambda one: _map_space(cast, one.observation_space), self.env)
 
@@ -222,7 +222,7 @@ def _flattened(one: EnvironmentSpec, seen: PyTree) -> PyTree:
 
 
 def _beside(seen: PyTree, action: Array, reward: Array) -> dict[str, PyTree]:
-    """Return an agent's observation beside what it did, f32[n], and what that brought, f32[]."""
+    """Return an agent's observation with its previous action, f32[n], and the reward of it, f32[]."""
     rest, beside = _apart(seen)
     return _together({"observation": rest, "previous_action": action, "previous_reward": reward[None]}, beside)
 
@@ -233,7 +233,7 @@ def _width(space: Space) -> int:
 
 
 def _map_space(change: Callable[[Space], Space], space: Space) -> Space:
-    """Change every leaf of a space but the legal-action mask and the global state."""
+    """Change every leaf of a space except the legal-action mask and the global state."""
     if not isinstance(space, Dict):
         return change(space)
     rest, beside = _apart_space(space)
@@ -243,7 +243,7 @@ def _map_space(change: Callable[[Space], Space], space: Space) -> Space:
 
 
 def _bound(space: Space, side: str) -> Array:
-    """Return a leaf space's lower or upper bound as it is after `flat`."""
+    """Return a leaf space's lower or upper bound after `flat`."""
     if isinstance(space, Box):
         return jnp.broadcast_to(jnp.asarray(getattr(space, side)).astype(jnp.float32), space.shape).reshape(-1)
     size = space.n if isinstance(space, Discrete) else sum(getattr(space, "nvec", ()))
@@ -251,14 +251,14 @@ def _bound(space: Space, side: str) -> Array:
 
 
 def _tiled(bound: PyTree, shape: tuple[int, ...], times: int) -> PyTree:
-    """Repeat a bound along the last axis, unless one number serves all."""
+    """Repeat a bound along the last axis, unless it is one number."""
     if math.prod(jnp.shape(bound)) == 1:
         return bound
     return jnp.concatenate([jnp.broadcast_to(jnp.asarray(bound), shape)] * times, axis=-1)
 
 
 def _apart(observation: PyTree) -> tuple[PyTree, dict[str, PyTree]]:
-    """Return (the observation proper, what stands beside it: a legal-action mask, a global state)."""
+    """Return (the observation itself, its extra entries: a legal-action mask, a global state)."""
     if not isinstance(observation, Mapping) or not (beside := {n: observation[n] for n in BESIDE if n in observation}):
         return observation, {}
     rest = {name: part for name, part in observation.items() if name not in BESIDE}

@@ -1,4 +1,4 @@
-"""Situations: an environment as an algorithm that plans in it sees it, and a game in turns against an opponent."""
+"""Situations: the environment as planning algorithms see it, and a turn-based game against an opponent."""
 
 import dataclasses
 from collections.abc import Callable, Mapping
@@ -21,7 +21,7 @@ KEYS = ("key", "rng", "rng_key", "_rng_key")  # fields in which states keep a ra
 
 
 class Situation(NamedTuple):
-    """What an algorithm that plans in the environment acts on: an observation, and the state behind it."""
+    """The input of an algorithm that plans in the environment: an observation, and the state behind it."""
 
     observation: PyTree  # of whoever acts next
     state: PyTree  # the environment's; () in rollouts, which are learned from
@@ -32,13 +32,13 @@ class Model(Protocol):
     """The environment's step for an algorithm that plans."""
 
     def __call__(self, key: Key, situation: Situation, action: PyTree, /) -> TimeStep:
-        """Return the step of whoever acts there: the reward is theirs, the observation the next situation."""
+        """Return the step of the player to move: its reward, and the next situation as the observation."""
         ...
 
 
 @pytree
 class Situations(Wrapper):
-    """Observes the state beside the observation, as `Situation`; a game in turns becomes that of one agent.
+    """Adds the state to the observation, as a `Situation`; a turn-based game becomes one of a single agent.
 
     In a game of two agents in turns this agent makes every move: the observation, the action and the reward of a step
     are those of the side that moves, and `Situation.side` says which one moves next. The spaces are those of the
@@ -51,13 +51,13 @@ class Situations(Wrapper):
         return situation, situation
 
     def step(self, key: Key, state: Situation, action: PyTree) -> tuple[Situation, TimeStep]:
-        """Step by the action of whoever acts."""
+        """Step by the action of the player to move."""
         situation, timestep = self.advance(key, state, action)
         reward = timestep.reward[state.side] if sides(self.env) else timestep.reward
         return situation, timestep._replace(reward=reward)
 
     def advance(self, key: Key, state: Situation, action: PyTree) -> tuple[Situation, TimeStep]:
-        """Step likewise; in a game in turns the reward is that of both sides, f32[2]."""
+        """Step the same way; in a turn-based game the reward is that of both sides, f32[2]."""
         names = sides(self.env)
         actions = {name: jax.tree.map(lambda x: x[None], action) for name in names} if names else action
         inner, timestep = self.env.step(key, state.state, actions)
@@ -66,13 +66,13 @@ class Situations(Wrapper):
         return situation, timestep._replace(observation=situation, reward=reward)
 
     def model(self, key: Key, situation: Situation, action: PyTree) -> TimeStep:
-        """Step as a search does: what is random is drawn from `key`, also where the state holds a random key."""
+        """Step as planning does: randomness comes from `key`, even if the state holds a random key."""
         key_step, key_state = jax.random.split(key)
         state = without_future(key_state, situation.state)
         return self.step(key_step, situation._replace(state=state), action)[1]
 
     def observe(self, state: Situation) -> Situation:
-        """Return the situation, which is the state."""
+        """Return the situation, which includes the state."""
         return state
 
     def _situation(self, state: PyTree, observation: PyTree) -> Situation:
@@ -92,7 +92,7 @@ class Situations(Wrapper):
         return self.env.render_episode([state.state for state in states])
 
     def render_text(self, state: Situation) -> str:
-        """Write the state."""
+        """Return the state as text."""
         return self.env.render_text(state.state)
 
     @property
@@ -102,7 +102,7 @@ class Situations(Wrapper):
 
     @property
     def action_space(self) -> Space:
-        """The space of the action of whoever acts."""
+        """The space of the action of the player to move."""
         return _of_one(self.env.action_space, sides(self.env))
 
 
@@ -110,12 +110,12 @@ Player = Callable[[Situations, Key, Situation], Array]  # chooses an action, i32
 
 
 def at_random(game: Situations, key: Key, situation: Situation) -> Array:
-    """Draw an action uniformly, of the legal ones where a mask is observed."""
+    """Sample an action uniformly, among the legal ones if a mask is observed."""
     return agent_groups.draw(game.action_space, key, situation.observation)
 
 
 def lookahead(game: Situations, key: Key, situation: Situation) -> Array:
-    r"""Look one move ahead and at each reply: win where a move wins, and else let the other side not win at once.
+    r"""Look one move and each reply ahead: win if a move wins; otherwise prevent an immediate win of the other side.
 
         argmax_a r(a) - max_b r(b | a)
 
@@ -136,7 +136,7 @@ def lookahead(game: Situations, key: Key, situation: Situation) -> Array:
 
 @pytree
 class Against(Wrapper):
-    """A game in turns against an opponent. The agent's side is drawn anew for each game, and so is who begins.
+    """A turn-based game against an opponent. The agent's side and who begins are random in each game.
 
     A step is the agent's move and the opponent's replies, until it is the agent's turn again or the game is over; the
     reward is the agent's.
@@ -147,7 +147,7 @@ class Against(Wrapper):
     opponent: Any = static(default=lookahead, doc="(game, key, situation) -> action")
 
     def reset(self, key: Key) -> tuple[Wrapped, Situation]:
-        """Start a game; where the opponent begins, its moves are made."""
+        """Start a game; if the opponent begins, it makes its moves."""
         key_game, key_side, key_reply = jax.random.split(key, 3)
         situation, _ = self.env.reset(key_game)
         side = jax.random.bernoulli(key_side).astype(jnp.int32)
@@ -156,7 +156,7 @@ class Against(Wrapper):
         return Wrapped(inner=situation, outer=side), situation
 
     def step(self, key: Key, state: Wrapped, action: PyTree) -> tuple[Wrapped, TimeStep]:
-        """Move, and let the opponent reply."""
+        """Make a move, and let the opponent reply."""
         key_step, key_reply = jax.random.split(key)
         timestep = self.env.advance(key_step, state.inner, action)[1]
         timestep = self._reply(key_reply, state.outer, timestep)
@@ -179,7 +179,7 @@ class Against(Wrapper):
 
 
 def sides(env: Environment) -> tuple[str, ...]:
-    """Return the names of the two groups of a game in turns; () for an environment of one agent.
+    """Return the names of the two groups of a turn-based game; () for an environment of one agent.
 
     Raises:
       InputError: for groups that are not two of one agent each, that see and do alike, in turns.
@@ -192,7 +192,7 @@ def sides(env: Environment) -> tuple[str, ...]:
 
 
 def no_sides(env: Environment) -> str:
-    """Return why an environment is no game of two in turns; "" if it is one."""
+    """Return the reason that an environment is not a turn-based game of two; "" if it is."""
     sizes, name = agent_groups.sizes(env), type(env).__name__
     if not sizes:
         return "it has one agent"
@@ -208,7 +208,7 @@ def no_sides(env: Environment) -> str:
 
 
 def without_future(key: Key, state: PyTree) -> PyTree:
-    """Return a state whose random keys, typed or raw, are drawn anew: what they would have drawn is unknown."""
+    """Return a state with new random keys, typed or raw, so that future random events are unknown."""
 
     def renewed(path: KeyPath, leaf: Array) -> Array:
         if jnp.issubdtype(leaf.dtype, jax.dtypes.prng_key):
@@ -223,14 +223,14 @@ def without_future(key: Key, state: PyTree) -> PyTree:
 
 
 def legal_actions(situation: Situation) -> Array | bool:
-    """Return which actions are legal, bool[..., n]; True where all are."""
+    """Return which actions are legal, bool[..., n]; all of them without a mask."""
     observation = situation.observation
     masked = isinstance(observation, Mapping) and "action_mask" in observation
     return observation["action_mask"].astype(bool) if masked else True
 
 
 def _of_one(space: Space, names: tuple[str, ...]) -> Space:
-    """Return the space of the one agent of a group."""
+    """Return the space of a group's single agent."""
     if not names:
         return space
     assert isinstance(space, Dict)

@@ -1,4 +1,4 @@
-"""Gradient accumulation on a CPU: the gradient of a large batch is the weighted sum of those of its parts.
+"""Gradient accumulation on a CPU: a large batch's gradient is the weighted sum of its parts' gradients.
 
 There a large batch is slow: its activations leave the cache, and their memory is returned to the operating system
 after each update and mapped again, page by page, in the next. PPO with minibatches of 16,384 samples through 64 x 64
@@ -25,7 +25,7 @@ IMAGE_SIDE = 36  # pixels, from which on a picture counts as large; smaller ones
 def rollout_gradient(
     loss: Callable[[PyTree, Rollout], tuple[Array, tuple[Metrics, PyTree]]], params: PyTree, rollout: Rollout
 ) -> tuple[PyTree, Metrics, PyTree]:
-    """Return the gradient of a mean over all samples of a rollout; parts are some of its sequences.
+    """Return the gradient of a mean over all samples of a rollout; parts are groups of its sequences.
 
     Args:
       loss: (params, rollout [T, b]) -> (mean over its samples, (means over them, columns [T, b])).
@@ -86,7 +86,7 @@ def _over_parts(
     parts: object,
     weights: Array,
 ) -> tuple[PyTree, Metrics, PyTree]:
-    """Return (the weighted sum of the parts' gradients, that of their means, their columns side by side)."""
+    """Return (the weighted sum of the parts' gradients, that of their means, their columns joined)."""
 
     def add(sums: PyTree, at: tuple[object, Array]) -> tuple[PyTree, PyTree]:
         part, weight = at
@@ -100,18 +100,18 @@ def _over_parts(
 
 
 def _cut(x: Array, count: int, axis: int) -> Array:
-    """Return an array's parts along an axis, in front: every count-th, so that each device has its share of a part."""
+    """Return the parts of an array along a new leading axis: every count-th entry, so that devices share each part."""
     return jnp.moveaxis(x.reshape(*x.shape[:axis], -1, count, *x.shape[axis + 1 :]), axis + 1, 0)
 
 
 def _samples(rollout: Rollout) -> Array:
-    """Return f32[]: how many samples of a rollout count."""
+    """Return the number of samples of a rollout that count, f32[]."""
     counts = jnp.ones_like(rollout.terminated) if rollout.mask is None else rollout.mask
     return jnp.sum(counts, dtype=jnp.float32)
 
 
 def _num_parts(size: int, samples: int, most: int) -> int:
-    """Return the fewest equal parts of `size` rows with at most `most` of all `samples` each; 1 but on a CPU."""
+    """Return the fewest equal parts of `size` rows with at most `most` of all `samples` each; 1 except on a CPU."""
     if backend.name() != "cpu" or not switches.is_on("accumulation"):
         return 1
     least = -(-samples // most)

@@ -1,4 +1,4 @@
-"""Report the kind of device that programs are traced for, its strengths, and its compiler's options.
+"""Reports the kind of device that programs are traced for, its strengths, and its compiler's options.
 
 Other packages call these functions and never ask for the platform.
 
@@ -44,7 +44,7 @@ _members: ContextVar[int] = ContextVar("members", default=1)
 
 
 def name() -> str:
-    """Return "cpu", "gpu" or "tpu": what is traced here will run there.
+    """Return "cpu", "gpu" or "tpu", the platform of the program that is being traced.
 
     Raises:
       InputError: if JAX finds no device, such as with JAX_PLATFORMS of a kind that is not here.
@@ -56,7 +56,7 @@ def name() -> str:
 
 
 def shares_host(device: object = None) -> bool:
-    """Return whether devices are the host's own cores and memory, as a CPU's are.
+    """Return whether devices are the host's own cores and memory, as on a CPU.
 
     Several of them then share one memory, and a program can call a host library's functions.
 
@@ -67,7 +67,7 @@ def shares_host(device: object = None) -> bool:
 
 
 def runs_members_in_turn(device: object = None) -> bool:
-    """Return whether one member of a population, such as a seed, fills a device: more at once are not faster.
+    """Return whether one member of a population fills a device, so that several in parallel are not faster.
 
     On a CPU, members in turn also use its cache better, and their bits do not depend on their number. A GPU is only
     filled by many members.
@@ -79,7 +79,7 @@ def runs_members_in_turn(device: object = None) -> bool:
 
 
 def branches_are_cheap() -> bool:
-    """Return whether a branch costs less than a small computation: on a GPU it leaves the compiled graph."""
+    """Return whether a branch costs less than a small computation; on a GPU it interrupts the compiled graph."""
     return name() == "cpu"
 
 
@@ -89,7 +89,7 @@ def _kind(device: Any) -> str:
 
 @contextlib.contextmanager
 def traced_for(backend: str) -> Iterator[None]:
-    """Trace as for another kind of device, to compile for one that is not here."""
+    """Trace for another kind of device, to compile for one that this machine lacks."""
     token = _named.set(backend)
     try:
         yield
@@ -99,7 +99,7 @@ def traced_for(backend: str) -> Iterator[None]:
 
 @contextlib.contextmanager
 def side_by_side(members: int) -> Iterator[None]:
-    """Trace what runs for so many members at once, by a `vmap` around it, such as seeds: copies then count on a GPU."""
+    """Trace for this many parallel members of a `vmap`, such as seeds: on a GPU, copies then become expensive."""
     token = _members.set(_members.get() * members)
     try:
         yield
@@ -108,7 +108,7 @@ def side_by_side(members: int) -> Iterator[None]:
 
 
 def copies_cost_more(tree: PyTree) -> bool:
-    """Return whether on a GPU it costs more to copy a tree of each member than to launch kernels for its leaves."""
+    """Return whether on a GPU copying each member's tree costs more than launching kernels for its leaves."""
     return name() == "gpu" and _members.get() * sum(leaf.size for leaf in jax.tree.leaves(tree)) > MANY
 
 
@@ -126,7 +126,7 @@ def start_options(state: PyTree) -> dict[str, int] | None:
 
 
 def jit(function: Callable[P, PyTree], *, graphs: bool = False, **options: Any) -> jax.stages.Wrapped:
-    """Return `jax.jit` of a function, with our `compiler_options`; other options as `jax.jit`'s."""
+    """Return `jax.jit` of a function with our `compiler_options`; other options as for `jax.jit`."""
     return jax.jit(function, compiler_options=compiler_options(graphs=graphs), **options)
 
 

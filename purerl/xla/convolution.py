@@ -1,4 +1,4 @@
-"""Convolutions as plain products, fast on a CPU, inside loops as well.
+"""Convolutions as matrix products, fast on a CPU, even inside loops.
 
 XLA's CPU backend computes the gradient of a convolution inside a `lax.scan` or `while_loop`, where training happens, by
 plain loops: an update of PPO with the Nature network took 10 s in place of 0.4 s. Products are fast in both directions,
@@ -25,7 +25,7 @@ FEW = 128  # taps x channels up to which one product of whole patches is faster 
 
 
 def few_images_are_faster() -> bool:
-    """Return whether a batch of images is faster `PART` at a time, which a CPU's cache holds."""
+    """Return whether it is faster to process a batch of images in chunks of `PART`, which fit in a CPU's cache."""
     return backend.name() == "cpu" and switches.is_on("convolution")
 
 
@@ -50,14 +50,14 @@ def convolve(inputs: Array, kernel: Array, bias: Array, strides: tuple[int, int]
 
 @partial(jax.custom_jvp, nondiff_argnums=(0,))
 def _on_cpu(strides: tuple[int, int], inputs: Array, kernel: Array, bias: Array) -> Array:
-    """Return a convolution without padding; what needs no gradient takes the way that is fastest forward."""
+    """Return a convolution without padding; without a gradient, by the method with the fastest forward pass."""
     images, taps = _blocks(inputs, kernel, strides)
     few = taps.shape[0] * taps.shape[1] <= TAPS
     return _shifted(images, taps) + bias if few else _products(images, taps, bias)
 
 
 def _differentiated(strides: tuple[int, int], primals: PyTree, tangents: PyTree) -> tuple[Array, Array]:
-    """Return the convolution by products of patches and its tangent; an argument without a tangent has none here."""
+    """Return the convolution, as products of patches, and its tangent; an argument may have no tangent."""
     moving = [i for i, tangent in enumerate(tangents) if not isinstance(tangent, SymbolicZero)]
 
     def of(*moved: Array) -> Array:
@@ -74,7 +74,7 @@ _on_cpu.defjvp(_differentiated, symbolic_zeros=True)
 
 
 def _blocks(inputs: Array, kernel: Array, strides: tuple[int, int]) -> tuple[Array, Array]:
-    """Return image and kernel in blocks of stride x stride pixels, each one pixel of so many channels.
+    """Return image and kernel in blocks of stride x stride pixels, each block one pixel with more channels.
 
     Their convolution with stride 1 is the one of `inputs` and `kernel` with `strides`.
     """
@@ -90,7 +90,7 @@ def _blocks(inputs: Array, kernel: Array, strides: tuple[int, int]) -> tuple[Arr
 
 
 def _products(images: Array, kernel: Array, bias: Array) -> Array:
-    """Return a convolution with stride 1: a product of all patches and the kernel, or one for each of its rows.
+    """Return a convolution with stride 1: one product of all patches and the kernel, or one per kernel row.
 
     They are products of two axes: of more, XLA copies the other factor of the kernel's gradient to swap its axes.
     """
@@ -122,7 +122,7 @@ def _biased_tangent(primals: PyTree, tangents: PyTree) -> tuple[Array, Array]:
 
 
 def _shifted(images: Array, kernel: Array) -> Array:
-    """Return a convolution with stride 1: one product of the pixels with all taps, and the sum of what each adds.
+    """Return a convolution with stride 1: one product of the pixels with all taps, and the sum over the taps.
 
     No patches are made, but more is multiplied, as pixels at an edge meet taps that are none of theirs.
     """

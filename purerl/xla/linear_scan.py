@@ -17,7 +17,7 @@ from purerl.xla import backend, switches
 def linear_scan(
     a: Array, b: Array, begin: Array, done: Array, product: Callable[[Array, Array], Array] = jnp.multiply
 ) -> Array:
-    """Return h of every step, f32[T, B, n].
+    """Return h after every step, f32[T, B, n].
 
     Args:
       a, b: f32[T, B, n].

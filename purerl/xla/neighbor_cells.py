@@ -1,4 +1,4 @@
-"""The nearest neighbors of every agent of a large crowd, among those of the cells around it.
+"""The nearest neighbors of every agent in a large crowd, found among the agents of nearby cells.
 
 Reason: all pairs grow with the square of the agents. A crowd is cut into rows of equal numbers by y, and each row is
 ordered by x. A window has the same number of agents of three rows, so its size is fixed wherever the crowd is dense.
@@ -25,7 +25,7 @@ SLACK = 1e-6  # of a coordinate and of a square: more than rounding takes
 
 
 class Grid(NamedTuple):
-    """A crowd in R rows of m places; agents that are not active come last, at infinity."""
+    """A crowd in R rows of m slots; inactive agents come last, at infinity."""
 
     number: Array  # i32[R, m], of each agent; n and more: nobody
     x: Array  # f32[R, m]
@@ -39,7 +39,7 @@ class Grid(NamedTuple):
 
 
 def width(k: int) -> int:
-    """Return how many agents of each row a window has, for k neighbors."""
+    """Return the number of agents of each row in a window, for k neighbors."""
     return max(3 * LANES, -(-4 * k // LANES) * LANES)
 
 
@@ -51,7 +51,7 @@ def fits(n: int, k: int) -> bool:
 def search(
     x: Array, y: Array, active: Array, k: int, among_all: Callable[[Array], tuple[Array, Array]]
 ) -> tuple[Array, Array]:
-    """Return (numbers i32[n, k], found bool[n, k]) of the nearest neighbors, as `neighbors.nearest`.
+    """Return (numbers i32[n, k], found bool[n, k]) of the nearest neighbors; see `neighbors.nearest`.
 
     Args:
       x, y: f32[n].
@@ -93,7 +93,7 @@ def arrange(x: Array, y: Array, active: Array, wide: int) -> Grid:
     most = jnp.stack([jnp.max(jnp.where(active, part, -jnp.inf)) for part in (x, y)])
 
     def key(part: Array, active: Array, number: Array) -> Array:
-        """Return the bits of a coordinate, the lowest replaced by the agent's number: a sort of one array is quick."""
+        """Return the bits of a coordinate, the lowest replaced by the agent's number, so that one array is sorted."""
         bits = jax.lax.bitcast_convert_type(jnp.where(active, part, jnp.inf), jnp.int32)
         return bits & ~low | number
 
@@ -117,7 +117,7 @@ def arrange(x: Array, y: Array, active: Array, wide: int) -> Grid:
 
 
 def in_windows(grid: Grid, k: int) -> tuple[Array, Array, Array]:
-    """Return the nearest of each tile's window, for T tiles with windows of M agents.
+    """Return the nearest agents in each tile's window, for T tiles with windows of M agents.
 
     Returns:
       (keys i32[T, k + 1, LANES] of distance and place in the window, places i32[T, M] in the grid, and f32[T, LANES],
@@ -151,7 +151,7 @@ def in_windows(grid: Grid, k: int) -> tuple[Array, Array, Array]:
 
 
 def sure(keys: Array, margin: Array, low: np.int32) -> Array:
-    """Return bool[T, LANES], whose first k of k + 1 keys are those of the nearest of all, in their order."""
+    """Return the tiles whose first k of k + 1 keys are certainly the nearest of all, in order, bool[T, LANES]."""
     bound = jax.lax.bitcast_convert_type(keys[:, -2] | low, jnp.float32)  # not below the distance
     near = bound < jnp.square(jnp.maximum(margin, 0.0)) * (1.0 - SLACK)
     alike = jnp.any(((keys[:, 1:] ^ keys[:, :-1]) <= low) & (keys[:, :-1] < FAR), axis=1)
@@ -159,12 +159,12 @@ def sure(keys: Array, margin: Array, low: np.int32) -> Array:
 
 
 def low_bits(place: Array) -> np.int32:
-    """Return the bits of a key that hold the place in a window."""
+    """Return the bits of a key that hold the position in a window."""
     return np.int32((1 << (place.shape[1] - 1).bit_length()) - 1)
 
 
 def _in_parts(windows: tuple[Array, ...], k: int) -> Array:
-    """Return keys i32[T, k + 1, LANES], for as many tiles at a time as the cache holds."""
+    """Return keys i32[T, k + 1, LANES], for as many tiles at a time as fit in the cache."""
     tiles, size = windows[0].shape
     parts = -(-tiles * size * LANES // PAIRS)
     each = -(-tiles // parts)
@@ -176,7 +176,7 @@ def _in_parts(windows: tuple[Array, ...], k: int) -> Array:
 
 
 def _keys(its_x: Array, its_y: Array, own_x: Array, own_y: Array, mine: Array, k: int) -> Array:
-    """Return the k + 1 smallest keys i32[k + 1, T, LANES] for others [T, M] and own [T, LANES], as `neighbors` does."""
+    """Return the k + 1 smallest keys i32[k + 1, T, LANES] of others [T, M] for own [T, LANES]; see `neighbors`."""
     size, low = its_x.shape[1], low_bits(its_x)
     square = (its_x[:, :, None] - own_x[:, None]) ** 2 + (its_y[:, :, None] - own_y[:, None]) ** 2
     place = np.arange(size, dtype=np.int32)[:, None]

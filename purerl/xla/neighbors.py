@@ -1,4 +1,4 @@
-"""The nearest neighbors of every agent in the plane, with memory that stays bounded.
+"""The nearest neighbors of every agent in the plane, with bounded memory.
 
 Reason: XLA sorts a whole row for `lax.top_k`. Measurement: on a CPU `by_keys` is ten times faster, and on a GPU
 `by_minima` stores no distances. Switch: "neighbors", by which `by_top_k` is used everywhere.
@@ -23,7 +23,7 @@ MOST = 1 << 14  # agents whose number leaves 9 bits of the distance's fraction
 
 
 def nearest(x: Array, y: Array, active: Array, rows: Array | None, k: int, chunk: int) -> tuple[Array, Array]:
-    """Return the k nearest other active agents of some agents, nearest first, of equal ones the lowest number first.
+    """Return the k nearest other active agents of some agents, nearest first; ties by the lowest number.
 
     On a CPU the smallest keys of distance and number, one after the other, for all agents of many crowds at once: ten
     times faster than `lax.top_k` there; of large crowds only in the cells around each agent. On a GPU the smallest
@@ -51,7 +51,7 @@ def nearest(x: Array, y: Array, active: Array, rows: Array | None, k: int, chunk
 
 
 def by_cells(x: Array, y: Array, active: Array, rows: None, k: int, chunk: int) -> tuple[Array, Array]:
-    """Do as `nearest`, in the cells around each agent, for one crowd after the other; `chunk` is of no use here."""
+    """Compute `nearest` from the cells around each agent, one crowd after another; `chunk` is ignored."""
 
     @custom_vmap
     def search(x: Array, y: Array, active: Array) -> tuple[Array, Array]:
@@ -70,7 +70,7 @@ def by_cells(x: Array, y: Array, active: Array, rows: None, k: int, chunk: int) 
 
 
 def by_keys(x: Array, y: Array, active: Array, rows: Array | None, k: int, chunk: int) -> tuple[Array, Array]:
-    """Do as `nearest`, for parts that the cache holds, over all lanes of the `vmap`s around; `chunk` is of no use here.
+    """Compute `nearest` in parts that fit in the cache, over all lanes of enclosing `vmap`s; `chunk` is ignored.
 
     A key is the bits of a squared distance, which is not negative, the lowest of them replaced by the agent's number:
     keys are ordered as distances are, and all differ. The next key after one is the smallest of the differences to it,
@@ -108,7 +108,7 @@ def _in_parts(x: Array, y: Array, active: Array, rows: Array, k: int) -> Array:
     turns, groups = -(-tiles // few), -(-crowds // many)
 
     def cut(part: Array, length: int, fill: float) -> Array:
-        """Fill up f32[B, l] to [groups * many, length]."""
+        """Pad f32[B, l] to [groups * many, length]."""
         return jnp.pad(part, ((0, groups * many - crowds), (0, length - part.shape[1])), constant_values=fill)
 
     others = [
@@ -138,7 +138,7 @@ def _keys(its_x: Array, its_y: Array, own_x: Array, own_y: Array, mine: Array, n
         return jax.lax.bitcast_convert_type(jnp.where(mine == number, jnp.inf, square), jnp.int32)
 
     def least(of: Callable[[int], Array]) -> Array:
-        """Return the smallest of all agents' values, of [E, T, columns, LANES] for each depth."""
+        """Return the smallest of all agents' values, from [E, T, columns, LANES] for each depth."""
         column = reduce(jnp.minimum, map(of, range(depth)))
         return reduce(jnp.minimum, (column[:, :, i] for i in range(columns)))
 
@@ -153,7 +153,7 @@ def _keys(its_x: Array, its_y: Array, own_x: Array, own_y: Array, mine: Array, n
     keys = jnp.concatenate([keys[1:], beyond[None]])
 
     def settle() -> Array:
-        """Mend the order of those found; where that is not enough, search by distance."""
+        """Sort the agents found; if they are not enough, search by distance."""
         square, number = distances(), keys & _low(n)
         flat = square.reshape(*square.shape[:2], -1, LANES)
         near = jnp.moveaxis(jnp.take_along_axis(flat, jnp.moveaxis(number, 0, 2), 2, mode="promise_in_bounds"), 2, 0)
@@ -177,7 +177,7 @@ def _keys(its_x: Array, its_y: Array, own_x: Array, own_y: Array, mine: Array, n
 
 
 def _columns(n: int) -> int:
-    """Return in how many columns n agents are compared: XLA keeps two steps apart where the second is long."""
+    """Return the number of columns in which n agents are compared: XLA separates two loops if the second is long."""
     return 1 if n <= DEPTH else max(16, -(-n // DEPTH))
 
 
@@ -188,7 +188,7 @@ def _low(n: int) -> np.int32:
 
 
 def by_top_k(x: Array, y: Array, active: Array, rows: Array | None, k: int, chunk: int) -> tuple[Array, Array]:
-    """Do as `nearest`, for `chunk` agents at a time."""
+    """Compute `nearest` for `chunk` agents at a time."""
     n = x.shape[0]
     mine = jnp.arange(n, dtype=jnp.int32) if rows is None else rows
     m = mine.shape[0]
@@ -210,7 +210,7 @@ def by_top_k(x: Array, y: Array, active: Array, rows: Array | None, k: int, chun
 
 
 def by_minima(x: Array, y: Array, active: Array, rows: Array | None, k: int, chunk: int) -> tuple[Array, Array]:
-    """Do as `nearest`, by k reductions over all pairs; `chunk` is of no use here, as no pair is kept.
+    """Compute `nearest` by k reductions over all pairs; `chunk` is ignored, because pairs are not stored.
 
     Each finds the smallest pair of distance and number that is larger than the last. One loop body computes all of
     them, so that a distance has the same bits each time.

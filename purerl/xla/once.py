@@ -1,4 +1,4 @@
-"""A value that XLA computes once, instead of again in each of its consumers.
+"""Values that XLA computes once, instead of again in each of their consumers.
 
 Reason: on a CPU XLA fuses a cheap producer into every consumer, and removes a barrier before it does. A sampled action
 is computed again for each part of the state that a step returns. What a loop returns is in memory, if the compiler does
@@ -21,7 +21,7 @@ RARE = np.uint32(0x9E3779B9)  # of a key's first word, for which the same value 
 
 
 def once(function: Callable[[Key], T], key: Key) -> T:
-    """Return what a function of a key returns, which on a CPU is computed once wherever it is used.
+    """Return the result of a function of a key, which a CPU computes only once, however often it is used.
 
     Args:
       function: of the key; other values that it uses are constants of the loop.

@@ -1,4 +1,4 @@
-"""Few arrays in place of many for a loop to carry or to stack, where that is faster.
+"""Packs many arrays into few for a loop to carry or to stack, where that is faster.
 
 On a GPU each array that a loop carries or stacks is a kernel of its own; packing makes it one for all numbers of a
 width. Of many members' parameters the copies cost more than the kernels. On a CPU, where kernels cost nothing and
@@ -18,7 +18,7 @@ WORD = 32  # bits; a single number takes a word, whatever its type
 
 
 def pack(tree: PyTree, leading: int) -> tuple[PyTree, Callable[[PyTree], PyTree]]:
-    """Return (the arrays of a tree side by side as raw words, the way back).
+    """Return (the arrays of a tree concatenated as raw words, the inverse function).
 
     Args:
       tree: arrays with `leading` axes in common: 1 for numbers of B environments, 0 for parameters.
@@ -59,7 +59,7 @@ def _size(x: Array, leading: int) -> int:
 
 
 def _width(x: Array, leading: int) -> int:
-    """Return the bits that a number of an array takes; 0 for random keys."""
+    """Return the number of bits of an array's elements; 0 for random keys."""
     if jnp.issubdtype(x.dtype, jax.dtypes.extended):
         return 0
     bits = 8 * x.dtype.itemsize

@@ -1,4 +1,4 @@
-"""Random permutations by a sort of one operand, which is far cheaper than JAX's sort of pairs.
+"""Random permutations by sorting one operand, which is far cheaper than JAX's sort of pairs.
 
 Each word holds random high bits and its index in the low bits.
 """
@@ -12,7 +12,7 @@ from purerl.xla import switches
 
 
 def permutation(key: Key, size: int) -> Array:
-    """Return i32[size], a random permutation.
+    """Return a random permutation, i32[size].
 
     Words with equal random bits stay in order; with b = 32 - ceil(log2 size) random bits that touches a fraction
     size / 2^(b+1) of neighbors.

@@ -1,4 +1,4 @@
-"""Products with few outputs whose gradients are fast on a CPU.
+"""Matrix products with few outputs whose gradients are fast on a CPU.
 
 XLA's CPU backend makes the gradient of a layer's weights by a routine for large matrices, which with few outputs spends
 its time on rearranging the inputs. A product of a vector and a matrix for each output takes a third to a tenth of

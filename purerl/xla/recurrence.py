@@ -1,4 +1,4 @@
-"""Recurrences through matrices, whose gradient takes the matrices' products for the whole sequence at once.
+"""Recurrences through matrices, whose gradient computes the matrices' products for the whole sequence at once.
 
     s_t = step(x_t, h_{t-1} kernel + bias, s_{t-1}),  with 0 for s_{t-1} where the step before ended an episode
 
@@ -25,7 +25,7 @@ Step = Callable[[Any, Sequence[Array], PyTree], PyTree]  # (x, h kernel + bias o
 
 @partial(jax.custom_vjp, nondiff_argnums=(0,))
 def recur(step: Step, layers: Sequence[Layer], inputs: PyTree, first: PyTree, done: Array) -> PyTree:
-    """Return the state after each step, before an ending clears it: each array [T, B, n].
+    """Return the state after each step, before the end of an episode resets it: each array [T, B, n].
 
     Args:
       step: what one step does, elementwise, so that it has no parameters of its own.

@@ -1,4 +1,4 @@
-"""Means of several columns in one reduction on a GPU, where each column would be two kernels.
+"""Means of several columns in one reduction on a GPU, where each column would need two kernels.
 
 On a CPU, where kernels cost nothing and a copy does, each column has its own.
 """

@@ -1,4 +1,4 @@
-"""Values of successors, most of which are values of the next step: on a CPU the network evaluates only the others.
+"""Values of successors, most of which are the next step's: on a CPU the network evaluates only the others.
 
 Without it an update of a small network evaluates every observation twice, once as an observation and once as a
 successor.
@@ -19,7 +19,7 @@ SHARE = 16  # at most one of so many steps is evaluated separately, or all are
 def evaluate_successors(
     value_of: Callable[[PyTree, PyTree], Array], values: Array, carry: PyTree, rollout: Rollout
 ) -> Array:
-    """Return value_of(carry, rollout.next_observation), f32[T, B]; 0 may stand where an episode terminated.
+    """Return value_of(carry, rollout.next_observation), f32[T, B]; may be 0 where an episode terminated.
 
     Args:
       value_of: (carry [...], observation [...]) -> f32[...].

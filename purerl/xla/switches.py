@@ -1,4 +1,4 @@
-"""Switches that turn compiler workarounds off, to measure their gain: `with switches.off("product"): ...`.
+"""Switches that disable compiler workarounds to measure their gain: `with switches.off("product"): ...`.
 
 A program that is traced inside the context is made without them. Its results are the same to rounding.
 """
@@ -30,7 +30,7 @@ _off: ContextVar[frozenset[str]] = ContextVar("off", default=frozenset())
 
 
 def is_on(name: str) -> bool:
-    """Return whether a workaround is used in what is traced here."""
+    """Return whether a workaround is enabled in the current trace."""
     assert name in WORKAROUNDS, name
     return name not in _off.get()
 

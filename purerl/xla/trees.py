@@ -25,7 +25,7 @@ def where(condition: Array | np.ndarray, on_true: PyTree, on_false: PyTree, axis
 
 
 def zeros(struct: PyTree) -> PyTree:
-    """Return NumPy zeros of the shape and dtype of a leaf; typed keys of zero words where it holds keys."""
+    """Return NumPy zeros of a leaf's shape and dtype; for typed keys, keys with zero words."""
     if not is_key(struct):
         return np.zeros(struct.shape, struct.dtype)
     words = jax.eval_shape(jax.random.key_data, struct)
@@ -33,5 +33,5 @@ def zeros(struct: PyTree) -> PyTree:
 
 
 def strong(tree: PyTree) -> PyTree:
-    """Return the tree without weak types, which would change in a loop or a checkpoint."""
+    """Return the tree without weak types, which a loop or a checkpoint would change."""
     return jax.tree.map(lambda x: x if is_key(x) else jax.lax.convert_element_type(x, x.dtype), tree)

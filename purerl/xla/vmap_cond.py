@@ -1,4 +1,4 @@
-"""A branch that stays a branch when runs are vmapped, where JAX would compute both sides and choose."""
+"""A branch that stays a branch when runs are vmapped; JAX would compute both sides and select."""
 
 import jax.numpy as jnp
 from jax.custom_batching import custom_vmap
@@ -8,7 +8,7 @@ from purerl.xla import switches
 
 
 def any_member(condition: Array) -> Array:
-    """Return bool[]: whether any element is true, here or in any member of the `vmap`s around.
+    """Return whether any element is true, here or in any member of enclosing `vmap`s, bool[].
 
     A `lax.cond` on it stays a branch when runs are vmapped; on `jnp.any` it would compute both sides.
     """

@@ -1,4 +1,4 @@
-"""Trained agents by name: the smallest ship in this package, the others are in the top-level `zoo/` of a clone."""
+"""Trained agents by name: the smallest ship in this package; the others are in the top-level `zoo/` of a clone."""
 
 from pathlib import Path
 

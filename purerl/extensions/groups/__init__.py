@@ -1,1 +1,1 @@
-"""Several policies in one environment: one for each group of agents."""
+"""Several policies in one environment, one for each group of agents."""

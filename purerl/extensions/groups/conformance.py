@@ -36,7 +36,7 @@ def checks(algorithm: AlgorithmFactory, config: Config, probe: Probe, name: str)
 
 @pytree
 class Duo(Environment):
-    """Two agents `left` and one agent `right`, each in a probe of its own; the second of `left` leaves after a step.
+    """Two agents `left` and one agent `right`, each in its own probe; the second agent of `left` leaves after a step.
 
     An episode ends after four steps, by the time.
     """
@@ -49,7 +49,7 @@ class Duo(Environment):
         return (places, jnp.int32(0)), self._seen(places, jnp.int32(0))
 
     def step(self, key: Key, state: PyTree, action: PyTree) -> tuple[PyTree, TimeStep]:
-        """Step all three; a probe that ended begins anew."""
+        """Step all three; a probe that ended starts again."""
         places, time = state
         actions = jax.tree.map(lambda *xs: jnp.concatenate(xs), action["left"], action["right"])
         keys = jax.random.split(key, (3, 2))
@@ -66,14 +66,14 @@ class Duo(Environment):
 
     @property
     def observation_space(self) -> Space:
-        """The probe's, per agent."""
+        """The probe's observation space, per agent."""
         flags = lambda n: Box(low=0, high=1, shape=(n,), dtype=jnp.bool_)
         active = Dict(spaces={"left": flags(2), "right": flags(1)})
         return Dict(spaces=self._groups(self.probe.observation_space) | {"active": active})
 
     @property
     def action_space(self) -> Space:
-        """The probe's, per agent."""
+        """The probe's action space, per agent."""
         return Dict(spaces=self._groups(self.probe.action_space))
 
     def _groups(self, space: Space) -> dict[str, Space]:
@@ -82,7 +82,7 @@ class Duo(Environment):
 
 @pytree
 class InTurns(Environment):
-    """Two agents, `first` and `second`, that act in turn, each in a probe of its own; who begins is drawn.
+    """Two agents, `first` and `second`, that act in turn, each in its own probe; who begins is random.
 
     An episode ends after five steps, by the time.
     """
@@ -97,7 +97,7 @@ class InTurns(Environment):
         return state, self._seen(*state[:2])
 
     def step(self, key: Key, state: PyTree, action: PyTree) -> tuple[PyTree, TimeStep]:
-        """Step whose turn it is; a probe that ended begins anew."""
+        """Step the probe of the agent whose turn it is; a probe that ended starts again."""
         places, second, time = state
         key_step, key_again = jax.random.split(key)
         turn = second.astype(jnp.int32)
@@ -118,14 +118,14 @@ class InTurns(Environment):
 
     @property
     def observation_space(self) -> Space:
-        """The probe's, per agent."""
+        """The probe's observation space, per agent."""
         flag = Box(low=0, high=1, shape=(1,), dtype=jnp.bool_)
         turn = Dict(spaces={"first": flag, "second": flag})
         return Dict(spaces=self._groups(self.probe.observation_space) | {"turn": turn})
 
     @property
     def action_space(self) -> Space:
-        """The probe's, per agent."""
+        """The probe's action space, per agent."""
         return Dict(spaces=self._groups(self.probe.action_space))
 
     def _groups(self, space: Space) -> dict[str, Space]:
@@ -133,7 +133,7 @@ class InTurns(Environment):
 
 
 def _check_turns(algorithm: AlgorithmFactory, config: Config, probe: Probe, length: int, name: str) -> Check:
-    """What an agent whose turn it is not would have done, and saw then, changes nothing."""
+    """Check that the action and the observation of an agent out of turn change nothing."""
     what, env = f"in turns, rollouts of {length}", InTurns(probe=probe)
     try:
         config = dataclasses.replace(config, rollout_length=length)
@@ -160,12 +160,12 @@ def _check_turns(algorithm: AlgorithmFactory, config: Config, probe: Probe, leng
 
 
 def _waits(rollout: PyTree) -> dict[str, Array]:
-    """Return bool[T, B, 1] by agent: whose turn it is not."""
+    """Return by agent whether it waits for its turn, bool[T, B, 1]."""
     return {name: ~turn for name, turn in rollout.observation["turn"].items()}
 
 
 def _garbled(tree: PyTree, where: dict[str, Array]) -> PyTree:
-    """Put other numbers into the arrays of groups, where bool[T, B, n]."""
+    """Change the numbers in the arrays of groups at bool[T, B, n]."""
 
     def one(x: Array, here: Array) -> Array:
         other = ~x if x.dtype == jnp.bool_ else (x + 1) % 2 if jnp.issubdtype(x.dtype, jnp.integer) else 0.5 - x
@@ -175,7 +175,7 @@ def _garbled(tree: PyTree, where: dict[str, Array]) -> PyTree:
 
 
 def _check_groups(algorithm: AlgorithmFactory, config: Config, env: Duo, name: str) -> list[Check]:
-    """Train both groups, then garble what who left did, start from the trained agent, and freeze it."""
+    """Train both groups, then garble the data of agents that left, start from the trained agent, and freeze it."""
     joint = policies_for(env, algorithm, config)
     try:
         trainer = compiled_trainer(multi_agent, env, joint)
@@ -206,7 +206,7 @@ def _with(env: Duo, algorithm: AlgorithmFactory, config: Config, shared: Any, **
 
 
 def _check_leaving(trainer: CompiledTrainer, config: Config, state: PyTree, name: str) -> Check:
-    """What an agent sees, does and gets after it left changes no bit of what its policy learns."""
+    """Check that the data of an agent after it left do not change what its policy learns."""
     length = config.rollout_length
 
     @jax.jit
@@ -233,7 +233,7 @@ def _check_leaving(trainer: CompiledTrainer, config: Config, state: PyTree, name
 def _check_frozen(
     trainer: CompiledTrainer, algorithm: AlgorithmFactory, config: Config, state: PyTree, env: Duo, name: str
 ) -> Check:
-    """A frozen policy acts as it did when it was trained, in a run of another length."""
+    """Check that a frozen policy acts as it did in training, in a run of another length."""
     trained = dataclasses.replace(
         config, num_envs=2 * config.num_envs, total_timesteps=2.0 * config.total_timesteps
     )  # as two agents in each environment count

@@ -1,4 +1,4 @@
-"""Groups of agents, as an extension: a policy for each group, needed by environments of several agents."""
+"""Groups of agents as an extension: one policy per group, needed for environments of several agents."""
 
 from typing import Any
 
@@ -12,7 +12,7 @@ from purerl.types import AlgorithmFactory, Config, Environment
 
 
 def wrap(make: MakeTrainer, options: Any) -> MakeTrainer:
-    """Train a policy for each group of agents."""
+    """Wrap a maker of trainers: train a policy for each group of agents."""
 
     def make_groups(algorithm: AlgorithmFactory, env: Environment, config: Config) -> Trainer:
         if not agent_groups.sizes(env) or config.plans:  # one that plans controls every player
@@ -25,7 +25,7 @@ def wrap(make: MakeTrainer, options: Any) -> MakeTrainer:
 
 
 def prepare(options: GroupOptions, run: Any, env: Environment) -> Any:
-    """Return the policies of a run's groups, whose agents are loaded."""
+    """Return the policies of a run's groups, with trained agents loaded."""
     from purerl.extensions.groups.policies import assigned
 
     if options.groups and not agent_groups.sizes(env):
@@ -36,7 +36,7 @@ def prepare(options: GroupOptions, run: Any, env: Environment) -> Any:
 
 
 def checks(algorithm: AlgorithmFactory, config: Config, env: Any, name: str) -> list[Check]:
-    """Return what holds for an algorithm whose agents are in groups."""
+    """Return the checks of an algorithm whose agents are in groups."""
     from purerl.extensions.groups import conformance
 
     return conformance.checks(algorithm, config, env, name)

@@ -1,4 +1,4 @@
-"""The policy of groups of agents: how its agents in all environments become one batch, and their steps a rollout.
+"""The policy of groups of agents: the agents of all environments become one batch, and their steps one rollout.
 
 n agents in each of B environments are B x n environments of one agent. A joint policy's agents stay together: a sample
 is a team, [B, n, ...].
@@ -31,15 +31,15 @@ class GroupPolicy(NamedTuple):
 
     @property
     def num_agents(self) -> int:
-        """Agents in each environment."""
+        """The number of agents in each environment."""
         return sum(self.sizes)
 
     def batch(self, num_envs: int) -> int:
-        """Return how many samples its algorithm sees in a step of that many environments."""
+        """Return the batch size of the policy's algorithm in one step of this many environments."""
         return num_envs if self.joint else num_envs * self.num_agents
 
     def flatten(self, tree: PyTree, axis: int) -> PyTree:
-        """Reshape [.., B, n, ..] to [.., B x n, ..], B along `axis`; arrays of a joint policy stay."""
+        """Reshape [.., B, n, ..] to [.., B x n, ..], with B along `axis`; arrays of a joint policy stay as they are."""
         if self.joint:
             return tree
         return jax.tree.map(lambda x: jax.lax.collapse(x, axis, axis + 2), tree)
@@ -63,7 +63,7 @@ class GroupPolicy(NamedTuple):
         }
 
     def observation(self, observation: PyTree, axis: int) -> PyTree:
-        """Return what its agents observe, concatenated over its groups along `axis`; or what its team does."""
+        """Return the agents' observations, concatenated over their groups along `axis`, or the team's observation."""
         seen = self.concatenate(observation, axis)
         if self.joint:
             team = {"global_state": observation["global_state"]} if self.central else {}
@@ -78,7 +78,7 @@ class GroupPolicy(NamedTuple):
         }
 
     def initial_carry(self, num_envs: int) -> PyTree:
-        """Return the recurrent state of its agents at the start of an episode, [B, n, ...]."""
+        """Return the recurrent state of the policy's agents at the start of an episode, [B, n, ...]."""
         carry = self.unflatten(self.algorithm.initial_carry(self.batch(num_envs)))
         return TurnCarry(now=carry, before=carry) if self.in_turns else carry
 
@@ -96,11 +96,11 @@ class GroupPolicy(NamedTuple):
         return self.split(self.unflatten(actions), 1), after, self.unflatten(extras)
 
     def turn(self, observation: PyTree) -> Array:
-        """Return bool[T, B x n], whose turn it is, of a rollout's observations."""
+        """Return from a rollout's observations whether it is the agents' turn, bool[T, B x n]."""
         return self.flatten(self.concatenate(observation["turn"], 2), 1)
 
     def rollout(self, name: str, rollout: Rollout) -> Rollout:
-        """Return the rollout of its agents, [T, B x n]; of a joint policy its team's, [T, B].
+        """Return the rollout of the policy's agents, [T, B x n]; for a joint policy its team's rollout, [T, B].
 
         Args:
           name: the policy's, by which the rollout holds its carry and its extras.
@@ -135,7 +135,7 @@ class GroupPolicy(NamedTuple):
         )
 
     def _team_rollout(self, name: str, rollout: Rollout) -> Rollout:
-        """Return the rollout of a joint policy: the reward is the mean of the agents that are in the game.
+        """Return the rollout of a joint policy: the reward is the mean over the agents that are in the game.
 
         The episode terminates when the last agent leaves; steps after that do not count.
         """

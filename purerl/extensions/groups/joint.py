@@ -42,7 +42,7 @@ SHARED = tuple(field.name for field in dataclasses.fields(Config))
 
 @pytree
 class Policy:
-    """Settings of one policy: its algorithm and the groups that act by it."""
+    """Settings of one policy: its algorithm, and the groups that use it."""
 
     algorithm: Any = static(doc="(spec, config) -> Algorithm")
     config: Any = number(doc="its settings; what all policies share is taken from the run's")
@@ -61,7 +61,7 @@ class GroupsConfig(Config):
 
 @pytree
 class MultiAgentConfig(GroupsConfig):
-    """Settings of several policies in one environment; steps are the environment's."""
+    """Settings of several policies in one environment; steps are environment steps."""
 
     policies: Mapping[str, Policy] = number(default=None, doc="the policies by name")
 
@@ -155,7 +155,7 @@ def _check(spec: EnvironmentSpec, config: MultiAgentConfig) -> None:
 
 
 def _same_spaces(spec: EnvironmentSpec, name: str, shared: tuple[str, ...]) -> None:
-    """Groups that share a policy must see and do alike."""
+    """Check that groups with a shared policy have the same observation and action spaces."""
     assert isinstance(spec.observation_space, Dict) and isinstance(spec.action_space, Dict)
     seen, done = spec.observation_space.spaces, spec.action_space.spaces
     for group in shared[1:]:
@@ -222,13 +222,13 @@ def _with_global(space: Space, state: Space) -> Space:
 
 
 def _begin_agent(name: str, policy: GroupPolicy, key: Key) -> PyTree:
-    """Return a policy's state at first: what it knows of the given agent; the rest as its algorithm begins."""
+    """Return a policy's initial state: the given agent's parameters, and the rest as its algorithm initializes it."""
     fresh = policy.algorithm.init(key)
     return fresh if policy.agent is None else begin_with(fresh, policy.agent, f"policy '{name}'", policy.frozen)
 
 
 def _no_turn(policy: GroupPolicy, agent: PyTree, num_envs: int) -> OpenTurn:
-    """Return that no turn of a policy's agents is open."""
+    """Return the state in which no turn of a policy's agents is open."""
     num, algorithm = policy.batch(num_envs), policy.algorithm
     more = lambda leaf: jax.ShapeDtypeStruct((num, *leaf.shape), leaf.dtype)
     seen = jax.tree.map(more, policy.observation_space.struct)

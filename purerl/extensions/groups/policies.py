@@ -1,4 +1,4 @@
-"""The policies of groups of agents: makes the config of `multi_agent` from the settings of each group.
+"""The policies of groups of agents: builds the config of `multi_agent` from the settings of each group.
 
 By default each group has a separate policy, trained by the run's algorithm and config. The settings of a group
 (`--set GROUP.NAME=VALUE`, `[groups.GROUP]` in TOML) are fields of its config, or one of
@@ -42,7 +42,7 @@ SHARED_BY_ALL = tuple(name for name in SHARED if name != "discount")  # all poli
 
 @pytree
 class Assigned:
-    """The policy that some groups act by."""
+    """The policy that some groups use."""
 
     groups: tuple[str, ...] = static(doc="the groups")
     factory: AlgorithmFactory | None = static(default=None, doc="its algorithm; None: the run's")
@@ -97,7 +97,7 @@ def _is_set(one: Assigned) -> bool:
 
 
 def _policies(env: Environment, config: MultiAgentConfig) -> dict[str, TrainedPolicy]:
-    """Return the policies as a run's folder knows them."""
+    """Return the policies under the names that a run's folder uses."""
     sizes = agent_groups.sizes(env)
 
     def one(name: str, policy: Policy) -> TrainedPolicy:
@@ -109,7 +109,7 @@ def _policies(env: Environment, config: MultiAgentConfig) -> dict[str, TrainedPo
 
 
 def assigned(run: Any, env: Environment, settings: Mapping[str, Mapping[str, Any]]) -> dict[str, Assigned]:
-    """Return the policies of a run's groups by name; trained agents that they begin with are loaded.
+    """Return the policies of a run's groups by name, with the trained agents that they start from loaded.
 
     Args:
       run: `purerl.settings.runs.Settings`.
@@ -184,7 +184,7 @@ def _assigned(run: Any, name: str, settings: Mapping[str, Any], groups: tuple[st
 
 
 def at_random(spec: EnvironmentSpec, config: Config) -> Algorithm:
-    """Return the algorithm that draws every action, of the legal ones where a mask says which, and never learns."""
+    """Return the algorithm that samples every action uniformly among the legal ones, and never learns."""
 
     def act(
         agent: PyTree, carry: PyTree, key: Key, observation: PyTree, explore: bool

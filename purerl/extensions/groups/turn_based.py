@@ -1,4 +1,4 @@
-"""Games in turns: from a rollout of every step to a rollout of each agent's turns."""
+"""Turn-based games: converts a rollout of every step into a rollout of each agent's turns."""
 
 from typing import NamedTuple
 
@@ -11,14 +11,14 @@ from purerl.xla.trees import where
 
 
 class TurnCarry(NamedTuple):
-    """The recurrent state of agents that take turns: it changes at their turns alone."""
+    """The recurrent state of agents that take turns; it changes only at their turns."""
 
     now: PyTree  # [B, ...]
     before: PyTree  # [B, ...], before the last turn
 
 
 class OpenTurn(NamedTuple):
-    """The last turn of each agent where its outcome is still to come."""
+    """The last turn of each agent whose outcome is not known yet."""
 
     exists: Array  # bool[B]
     observation: PyTree  # [B, ...]
@@ -28,7 +28,7 @@ class OpenTurn(NamedTuple):
 
     @staticmethod
     def none(observation: PyTree, action: PyTree, extras: PyTree) -> "OpenTurn":
-        """Return that no turn is open; arguments are the shapes and dtypes of B agents' steps."""
+        """Return the record without open turns; arguments are the shapes and dtypes of B agents' steps."""
         zeros = lambda tree: jax.tree.map(lambda leaf: jnp.zeros(leaf.shape, leaf.dtype), tree)
         num = jax.tree.leaves(action)[0].shape[0]
         return OpenTurn(
@@ -93,7 +93,7 @@ def turns_only(rollout: Rollout, turn: Array, next_turn: Array, before: OpenTurn
 
 
 class _Outcome(NamedTuple):
-    """How turns went on, [T + 1, B]."""
+    """The outcomes of turns, [T + 1, B]."""
 
     reward: Array  # f32, the sum up to the outcome, or up to the end of the rollout
     terminated: Array  # bool
@@ -103,7 +103,7 @@ class _Outcome(NamedTuple):
 
 
 def _outcomes(reward: Array, terminated: Array, truncated: Array, next_turn: Array) -> _Outcome:
-    """Return what each row's turn leads to, if it is one: [T + 1, B] each."""
+    """Return the outcome of each row's turn, if it is one, [T + 1, B] each."""
 
     def back(later: _Outcome, now: _Outcome) -> tuple[_Outcome, _Outcome]:
         rest = later._replace(reward=now.reward + later.reward)
@@ -118,7 +118,7 @@ def _outcomes(reward: Array, terminated: Array, truncated: Array, next_turn: Arr
 
 
 def _still_open(is_open: Array, acted: tuple[PyTree, PyTree, PyTree], reward: Array) -> OpenTurn:
-    """Return each agent's turn of bool[T + 1, B] that is open, at most one; (observation, action, extras) as acted."""
+    """Return each agent's open turn, at most one of bool[T + 1, B], with its (observation, action, extras)."""
     row = jnp.argmax(is_open, axis=0)[None]
     observation, action, extras, reward = jax.tree.map(lambda x: x[0], _along_time((*acted, reward), row))
     return OpenTurn(
@@ -127,6 +127,6 @@ def _still_open(is_open: Array, acted: tuple[PyTree, PyTree, PyTree], reward: Ar
 
 
 def _along_time(tree: PyTree, at: Array) -> PyTree:
-    """Return x[at[t, b], b], [T, B, ...], of every x."""
+    """Return x[at[t, b], b], [T, B, ...], for every x."""
     pick = lambda x: jnp.take_along_axis(x, at.reshape(at.shape + (1,) * (x.ndim - 2)), axis=0)
     return jax.tree.map(pick, tree)

@@ -1,4 +1,4 @@
-"""Acting for host environments: the part of an agent that acting reads, and one program for a step of a group."""
+"""Acting in host environments: the parts of an agent that acting reads, and one program for a step of a group."""
 
 from collections.abc import Callable
 from functools import partial
@@ -18,7 +18,7 @@ AgentPart = list[Array]  # the leaves of an agent that acting reads, such as par
 
 
 class ActOnHost(Protocol):
-    """How a group of B environments acts in training: `Acting.act`."""
+    """The function by which a group of B environments acts in training: `Acting.act`."""
 
     def __call__(
         self, part: AgentPart, carry: PyTree, restart: ArrayLike, keys: Key, t: ArrayLike, observation: PyTree, /
@@ -37,7 +37,7 @@ class ActOnHost(Protocol):
 
 
 class ActGreedily(Protocol):
-    """How a group acts in an evaluation: `Acting.act_greedily`."""
+    """The function by which a group acts in an evaluation: `Acting.act_greedily`."""
 
     def __call__(
         self, part: AgentPart, carry: PyTree, keys: Key, t: ArrayLike, observation: PyTree, /
@@ -47,7 +47,7 @@ class ActGreedily(Protocol):
 
 
 class Acting(NamedTuple):
-    """The programs of actors, or the functions they are made of."""
+    """The programs of actors, or the functions behind them."""
 
     part: Callable[[PyTree], AgentPart]  # agent -> the leaves that `act` reads
     copy: Callable[[AgentPart], AgentPart]  # copied arrays, so that the learner may overwrite its agent
@@ -58,14 +58,14 @@ class Acting(NamedTuple):
     statistics: Callable[[AgentPart], PyTree]  # what the agent normalizes observations by; None where it does not
 
     def compiled(self) -> "Acting":
-        """Return them compiled, each a program of its own."""
+        """Return the functions compiled, each as its own program."""
         names = ("copy", "keys", "keys_of_group", "act", "act_greedily")
         programs = {name: backend.jit(getattr(self, name)) for name in names}
         return self._replace(**programs)
 
 
 def make_acting(algo: Algorithm, source: HostSource, config: Config, agent: PyTree, group_size: int) -> Acting:
-    """Return the functions that act, to be compiled or to be part of a program.
+    """Return the functions that act, to be compiled or used inside a program.
 
     Args:
       algo: the algorithm.

@@ -15,7 +15,7 @@ POLL = 0.2  # seconds between two looks at whether to stop
 
 
 class Actors:
-    """One thread per group. Queues hold one rollout each, so an actor is never more than that ahead.
+    """One thread per group. A queue holds one rollout, so an actor is at most one rollout ahead.
 
     Every update uses exactly one rollout of each actor: the learner waits for actors, and actors for the learner. So
     a replay's ratio, steps trained on per environment step, is exactly the configured one.
@@ -24,7 +24,7 @@ class Actors:
     def __init__(
         self, groups: list[EnvGroup], acting: Acting, key: Key, version: int, length: int, deterministic: bool
     ):
-        """Start.
+        """Start the threads.
 
         Args:
           groups: the groups of environments that have begun.
@@ -47,7 +47,7 @@ class Actors:
             thread.start()
 
     def publish(self, version: int, part: AgentPart) -> None:
-        """Hand a policy to the actors."""
+        """Give the actors a new policy."""
         jax.block_until_ready(part)  # an actor that waited on the device would block the others
         for parts in self._parts:
             if not self._deterministic:
@@ -55,7 +55,7 @@ class Actors:
             parts.put((version, part))
 
     def take(self, version: int) -> tuple[tuple[GroupRollout, ...], float]:
-        """Return (a rollout of each actor, how many updates their policies are behind on average).
+        """Return (a rollout from each actor, the mean number of updates by which their policies lag).
 
         Raises:
           EnvironmentFailure: if an environment failed.
@@ -70,7 +70,7 @@ class Actors:
         return tuple(rollout for _, rollout in found), lag
 
     def stop(self) -> None:
-        """End the threads; they finish the step they are in."""
+        """Stop the threads, each after its current step."""
         self._stop.set()
         for thread in self._threads:
             thread.join(timeout=2.0)

@@ -1,4 +1,4 @@
-"""A thread that steps environments, so that the main one can wait with a time limit."""
+"""A thread that steps environments, so that the main thread can wait with a time limit."""
 
 import contextlib
 import functools
@@ -27,7 +27,7 @@ PARTS = 10  # of a time limit
 
 
 class Busy:
-    """Knows for how long at least one of several workers has been at work."""
+    """A clock of the time during which at least one of several workers is busy."""
 
     def __init__(self) -> None:
         self._lock, self._working, self._since, self._seconds = threading.Lock(), 0, 0.0, 0.0
@@ -46,13 +46,13 @@ class Busy:
 
     @property
     def seconds(self) -> float:
-        """Until now."""
+        """The seconds until now."""
         with self._lock:
             return self._seconds + (time.perf_counter() - self._since if self._working else 0.0)
 
 
 class Worker:
-    """Steps one batch of environments in a thread, and records the actions."""
+    """A thread that steps one batch of environments and records the actions."""
 
     def __init__(
         self, env: HostEnvironment, about: dict[str, object], time_limit: float, failures: Path | None, busy: Busy
@@ -84,7 +84,7 @@ class Worker:
         return self._wait("reset")
 
     def send(self, action: np.ndarray, keys: object, t: int) -> None:
-        """Step, without waiting."""
+        """Send actions without waiting for the step."""
         kept = [np.array(leaf) for leaf in jax.tree.leaves(action)]  # a view would keep the device's buffer
         if not self._actions:
             size = sum(leaf.nbytes for leaf in kept)
@@ -102,7 +102,7 @@ class Worker:
         return self._wait(f"step {self.steps}")
 
     def call(self, function: Callable[[], Any], what: str, steps: int) -> Any:
-        """Run a function of so many steps in the thread; as `recv`.
+        """Run a function of this many steps in the thread; see `recv`.
 
         The time limit is that of all the steps; after the first call, a step's beyond ten times the longest so far.
         """
@@ -115,7 +115,7 @@ class Worker:
         return result
 
     def close(self) -> None:
-        """End the thread and close the environments; a thread that hangs is left to the end of the process."""
+        """Stop the thread and close the environments; a thread that hangs is left until the process ends."""
         self._jobs.put(None)
         self._thread.join(timeout=2.0)
         with contextlib.suppress(Exception):
@@ -138,7 +138,7 @@ class Worker:
         return result
 
     def _answer(self, limit: float) -> Any:
-        """Return what the thread answers.
+        """Return the thread's answer.
 
         It waits in parts, so that a time in which the whole process was stopped, as by Ctrl-Z, counts as one of them.
 
@@ -188,12 +188,12 @@ class Worker:
 
 
 class Exited(BaseException):
-    """An environment called os._exit in this process, which would have ended it without a word."""
+    """An environment called os._exit in this process, which would have ended it without a message."""
 
 
 @functools.cache
 def _catch_exit() -> None:
-    """Let os._exit raise `Exited` in the threads of environments; elsewhere, and in forked processes, it is as ever."""
+    """Make os._exit raise `Exited` in environment threads; elsewhere and in forked processes it works as usual."""
     leave, pid = os._exit, os.getpid()
 
     def exit_or_raise(status: int) -> NoReturn:
@@ -205,7 +205,7 @@ def _catch_exit() -> None:
 
 
 def _new(path: Path) -> IO[bytes]:
-    """Open a file that is not there yet, in place of an older one: a link is removed, not followed."""
+    """Open a new file in place of an older one; a link is removed, not followed."""
     path.unlink(missing_ok=True)
     return path.open("xb")
 

@@ -1,4 +1,4 @@
-"""The loop on the host, as an extension: needed by environments that are not written in JAX."""
+"""The host loop as an extension: needed for environments that are not written in JAX."""
 
 from purerl.extensions.host.options import AUTO, HostOptions, check
 from purerl.host_environment import HostSource
@@ -8,7 +8,7 @@ from purerl.types import AlgorithmFactory, Config, Environment
 
 
 def wrap(make: MakeTrainer, options: HostOptions) -> MakeTrainer:
-    """Step environments from Python where they are on the host, or where a sampler is chosen."""
+    """Wrap a maker of trainers: step environments from Python if they run on the host or a sampler is chosen."""
 
     def make_on_host(algorithm: AlgorithmFactory, env: Environment, config: Config) -> Trainer:
         check(options)

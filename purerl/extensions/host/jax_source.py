@@ -1,4 +1,4 @@
-"""A JAX environment as a host one: the host loop then gives the same bits as the compiled loop."""
+"""A JAX environment as a host environment: the host loop then gives bit-identical results to the compiled loop."""
 
 from typing import Any
 
@@ -18,28 +18,28 @@ class JaxSource(HostSource):
     """A JAX environment as a source of host environments."""
 
     def __init__(self, name: str, env: Environment, config: Config):
-        """Serve `env` under a name; resets are as the config says."""
+        """Use `env` under a name; the config chooses how environments reset."""
         self.id, self.env, self._config = name, env, config
         self.parameters: dict[str, Any] = {}
         self._vectors: dict[int, tuple[VectorEnvironment, Wrapped, Wrapped]] = {}
 
     @property
     def stage(self) -> Environment:
-        """The environment itself, which is drawn."""
+        """The environment itself, for rendering."""
         return self.env
 
     @property
     def observation_space(self) -> Space:
-        """That of the environment."""
+        """The environment's observation space."""
         return self.env.observation_space
 
     @property
     def action_space(self) -> Space:
-        """That of the environment."""
+        """The environment's action space."""
         return self.env.action_space
 
     def open(self, num_envs: int, seed: int, parallel: bool, evaluation: bool = False) -> HostEnvironment:
-        """Make environments; they draw from the run's keys, so the seed is not looked at."""
+        """Make environments; they draw from the run's keys and ignore the seed."""
         return _JaxEnvironment(*self._programs(num_envs)[1:])
 
     def snapshot_struct(self, num_envs: int) -> PyTree:
@@ -62,7 +62,7 @@ class JaxSource(HostSource):
 
 
 class _JaxEnvironment(HostEnvironment):
-    """B of them; the step that ends an episode also resets."""
+    """B environments; the step that ends an episode also resets it."""
 
     def __init__(self, reset: Wrapped, step: Wrapped):
         self._reset, self._step = reset, step

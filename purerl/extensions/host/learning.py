@@ -1,4 +1,4 @@
-"""Learning on the host: the rollouts of groups of environments are joined, counted and learned from in one program."""
+"""Learning on the host: one program joins the rollouts of all groups, counts episodes and updates the agent."""
 
 from typing import Any, Protocol
 
@@ -15,7 +15,7 @@ from purerl.types import Algorithm, Array, Config, Key, Metrics, PyTree, Rollout
 
 
 def no_episodes(num_envs: int, env_state: PyTree) -> VectorState:
-    """Return the state of host environments whose first episodes begin."""
+    """Return the state of host environments at the start of their first episodes."""
     return VectorState(
         env_state=env_state,
         episode_return=jnp.zeros(num_envs, jnp.float32),
@@ -27,7 +27,7 @@ def no_episodes(num_envs: int, env_state: PyTree) -> VectorState:
 
 
 class Learn(Protocol):
-    """One update from what the actors sent."""
+    """One update from the actors' rollouts."""
 
     def __call__(
         self, agent: PyTree, vector: VectorState, key: Key, num_updates: Array, groups: tuple[GroupRollout, ...], /
@@ -45,7 +45,7 @@ class Learn(Protocol):
 
 
 def make_learn(algo: Algorithm, source: HostSource) -> Learn:
-    """Return the function of one update, to be compiled or to be part of a program."""
+    """Return the function of one update, to be compiled or used inside a program."""
 
     def learn(agent: PyTree, vector: VectorState, key: Key, num_updates: Array, groups: tuple[GroupRollout, ...]):
         _, key_update = update_keys(key, num_updates)

@@ -1,4 +1,4 @@
-"""The options of the loop on the host."""
+"""The options of the host loop."""
 
 from purerl.errors import InputError, unknown
 from purerl.fields import number, pytree, static
@@ -9,7 +9,7 @@ MODES = ("serial", "batched", "alternating", "async", "inside")
 
 @pytree
 class HostOptions:
-    """How environments on the host are sampled."""
+    """How host environments are sampled."""
 
     sampler: str = static(
         default=AUTO,
@@ -24,7 +24,7 @@ class HostOptions:
 
 
 def check(options: HostOptions) -> None:
-    """Raise an `InputError` where the options contradict one another."""
+    """Raise an `InputError` if the options contradict one another."""
     if options.sampler not in (AUTO, *MODES):
         raise unknown("sampler", options.sampler, (AUTO, *MODES))
     if options.sampler != "async" and (options.deterministic or options.actors != 2):

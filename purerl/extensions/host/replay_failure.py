@@ -1,4 +1,4 @@
-"""Replay a failure of host environments from the actions that the run recorded."""
+"""Reproduces a failure of host environments from the actions that the run recorded."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""Host rollouts: a group of environments that act and step together, and the rollout it collects."""
+"""Host rollouts: a group of environments that act and step together, and the rollout that it collects."""
 
 from typing import Any, NamedTuple
 
@@ -56,7 +56,7 @@ class EnvGroup:
         self._steps: list[Any] = []
 
     def begin(self, observation: PyTree, carry: PyTree | None = None, interrupted: bool = False) -> None:
-        """Go on from these observations; from the start of an episode if no carry is given.
+        """Continue from these observations; from the start of an episode if no carry is given.
 
         After an interruption, the rollout's first step only tells that the episodes before were cut off.
         """
@@ -67,17 +67,17 @@ class EnvGroup:
 
     @property
     def observation(self) -> PyTree:
-        """[B, ...], as it comes, to act on next."""
+        """The raw observation to act on next, [B, ...]."""
         return self._observation
 
     @property
     def carry(self) -> PyTree:
-        """[B, ...], before the next step; not yet reset where `restart`."""
+        """The carry before the next step, [B, ...]; not reset yet where `restart`."""
         return self._carry
 
     @property
     def restart(self) -> np.ndarray:
-        """bool[B]: where the next step is an episode's first."""
+        """bool[B]: whether the next step is the first one of an episode."""
         return self._restart
 
     def act(self, part: AgentPart, keys: Key, t: int) -> None:
@@ -148,12 +148,12 @@ def restart_after(step: HostStep) -> PyTree:
 
 
 def cut_at_resets(truncated: PyTree, mask: PyTree) -> PyTree:
-    """Return `truncated`, True also where a step only reset an environment: an unrolled carry is reset there."""
+    """Return `truncated`, also true where a step only reset an environment: an unrolled carry is reset there."""
     return truncated if mask is None else truncated | ~mask
 
 
 def collect(groups: list[EnvGroup], part: AgentPart, keys: Array, length: int) -> tuple[GroupRollout, ...]:
-    """Take `length` steps; while one group steps, the next one acts."""
+    """Take `length` steps; while one group steps, the next group acts."""
     for t in range(length):
         for group in groups:
             if t:

@@ -35,7 +35,7 @@ KEYS = 256  # steps of an evaluation whose keys are drawn together
 
 
 class HostSettings(NamedTuple):
-    """How a host loop runs."""
+    """The settings of a host loop."""
 
     mode: str = "batched"
     num_actors: int = 2  # of async
@@ -85,11 +85,11 @@ class HostTrainer:
         self._saves = settings.mode not in ("async", "inside") and source.snapshot_struct(self._group_size) != ()
 
     def player(self, agent: PyTree) -> tuple[Algorithm, PyTree]:
-        """Return (algorithm, agent) that play."""
+        """Return the (algorithm, agent) that plays."""
         return self._algo, agent
 
     def again(self, algorithm: Algorithm, failures: Path | None, say: Callable[[str], None]) -> "HostTrainer":
-        """Return the trainer of another algorithm, which saves actions that led to a failure and shows lines."""
+        """Return the trainer of another algorithm, which saves the actions that led to a failure and prints lines."""
         settings = self._settings._replace(failures=failures, say=say)
         return HostTrainer(algorithm, self._source, self._config, settings, self.policies)
 
@@ -165,7 +165,7 @@ class HostTrainer:
     def evaluate(
         self, agent: PyTree, key: Key, num_episodes: int = 128, max_steps: int = MAX_STEPS, explore: bool = False
     ) -> Evaluation:
-        """Play greedy episodes side by side, one each, in environments apart from those of training: NumPy arrays.
+        """Play greedy episodes in parallel, one per environment, in separate environments: NumPy arrays.
 
         Raises:
           InputError: if it is to explore.
@@ -200,7 +200,7 @@ class HostTrainer:
         return Evaluation(episode_return=total, episode_length=length, finished=finished, group_return={})
 
     def close(self) -> None:
-        """End the threads and close the environments."""
+        """Stop the threads and close the environments."""
         if self._actors is not None:
             self._actors.stop()
         for group in self._groups:
@@ -236,7 +236,7 @@ class HostTrainer:
         return Worker(env, about, self._settings.time_limit, self._settings.failures, busy)
 
     def _go_on(self, state: TrainState) -> TrainState:
-        """Go on from a state that was saved; where environments cannot be saved, the running episodes are given up."""
+        """Continue from a saved state; if environments cannot be saved, their running episodes are dropped."""
         key = jax.random.fold_in(state.key, state.num_updates)
         self._open(key)
         saved = state.vector.env_state
@@ -258,7 +258,7 @@ class HostTrainer:
         return self._inside
 
     def _rollouts(self, state: TrainState) -> tuple[tuple[GroupRollout, ...], float]:
-        """Return (a rollout of each group, how many updates their policies are behind on average)."""
+        """Return (a rollout of each group, the mean number of updates by which their policies lag)."""
         if self._settings.mode != "async":
             keys, part = self._acting.keys(state.key, state.num_updates), self._acting.part(state.agent)
             return collect(self._groups, part, keys, self._config.rollout_length), 0.0
@@ -285,14 +285,14 @@ class HostTrainer:
         return sampler_metrics(self._config, self._idle(), lag, self._ahead())
 
     def _idle(self) -> float:
-        """Return the share of the time since the last call in which no environment stepped."""
+        """Return the fraction of the time since the last call in which no environment stepped."""
         now, busy = time.perf_counter(), self._busy.seconds
         elapsed, worked = now - self._since[0], busy - self._since[1]
         self._since = now, busy
         return max(0.0, 1.0 - worked / max(elapsed, 1e-9))
 
     def _ahead(self) -> float:
-        """Return the steps of the environments per step that went to an update; one may only have closed episodes."""
+        """Return the environments' steps per step that reached an update; a step may only have closed episodes."""
         steps = sum(group.worker.steps for group in self._groups) / len(self._groups)
         return max(1.0, steps / (self._updates * self._config.rollout_length))
 

@@ -1,4 +1,4 @@
-"""Sampling inside jit: a rollout and the update that learns from it are one compiled program.
+"""Sampling inside jit: one compiled program for a rollout and the update that learns from it.
 
 Environments step by their library's XLA interface where it has one, by a callback to the host where it has none.
 """
@@ -33,10 +33,10 @@ class RolloutCarry(NamedTuple):
 
 
 class XlaRollout:
-    """The compiled updates of one group of environments, from where the group is now."""
+    """The compiled updates of one group of environments, starting at its current state."""
 
     def __init__(self, group: EnvGroup, acting: Acting, learn: Learn, initial_carry: PyTree, length: int):
-        """Continue a group.
+        """Continue from a group's state.
 
         Args:
           group: environments that were reset.
@@ -70,7 +70,7 @@ class XlaRollout:
         return result
 
     def _run(self, *args: object) -> PyTree:
-        """Run the program where it cannot hold up the process for ever."""
+        """Run the program in a way that cannot block the process forever."""
         call = lambda: jax.block_until_ready(self._compiled(*args))
         if self._caller is None:  # no one sees the single steps: the time limit is that of all
             return self._group.worker.call(call, f"a rollout of {self._length} steps", self._length)
@@ -91,7 +91,7 @@ def _update(
     key: Key,
     num_updates: Array,
 ) -> tuple[RolloutCarry, PyTree]:
-    """Act and step `length` times, and learn from it."""
+    """Act and step `length` times, and learn from the rollout."""
     part, keys = acting.part(agent), acting.keys(key, num_updates)
 
     def one(loop_carry: RolloutCarry, t: Array) -> tuple[RolloutCarry, PyTree]:
@@ -125,7 +125,7 @@ def _update(
 
 
 class _Caller:
-    """Steps of a group that are called back from inside jit; `check` raises their failure outside."""
+    """Steps of a group as callbacks from inside jit; `check` raises their failures outside."""
 
     def __init__(self, group: EnvGroup):
         self._worker, self._failure = group.worker, None
@@ -144,12 +144,12 @@ class _Caller:
         )
 
     def steps(self) -> TracedSteps:
-        """Return what a program steps with; it carries a count, so that one call follows the other."""
+        """Return the step function of the program; it carries a count, which keeps the calls in order."""
         shapes = jax.tree.map(lambda x: jax.ShapeDtypeStruct(x.shape, x.dtype), (np.int32(0), self._blank))
         return TracedSteps(np.int32(0), lambda count, action: io_callback(self._call, shapes, count, action))
 
     def check(self) -> None:
-        """Raise what a step raised."""
+        """Raise an error that a step raised."""
         if self._failure is not None:
             raise self._failure
 

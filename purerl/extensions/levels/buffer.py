@@ -1,4 +1,4 @@
-r"""A buffer of levels: which of those that were played are worth another try.
+r"""A buffer of levels: of the levels that were played, those worth playing again.
 
 A level is replayed with probability
 
@@ -20,7 +20,7 @@ from purerl.types import Array, Key, PyTree
 
 
 class LevelBuffer(NamedTuple):
-    """C places for levels, the first ones of which are filled."""
+    """C slots for levels, the first ones of which are filled."""
 
     level: PyTree  # [C, ...]
     score: Array  # f32[C], high: much to learn
@@ -30,7 +30,7 @@ class LevelBuffer(NamedTuple):
 
 
 def empty(level: PyTree, capacity: int) -> LevelBuffer:
-    """Return a buffer without levels; `level` is one, or its shapes and dtypes."""
+    """Return an empty buffer; `level` is an example level, or its shapes and dtypes."""
     zeros = jnp.zeros(capacity, jnp.float32)
     return LevelBuffer(
         level=jax.tree.map(lambda x: jnp.zeros((capacity, *x.shape), x.dtype), level),
@@ -42,18 +42,18 @@ def empty(level: PyTree, capacity: int) -> LevelBuffer:
 
 
 def is_filled(buffer: LevelBuffer) -> Array:
-    """Return bool[C], which places hold a level."""
+    """Return which slots hold a level, bool[C]."""
     return jnp.arange(buffer.score.shape[0]) < buffer.filled
 
 
 def mean_score(buffer: LevelBuffer) -> Array:
-    """Return f32[], the mean score of the levels; 0 without any."""
+    """Return the mean score of the levels, f32[]; 0 without levels."""
     total = jnp.sum(jnp.where(is_filled(buffer), buffer.score, 0.0))
     return total / jnp.maximum(buffer.filled, 1).astype(jnp.float32)
 
 
 def probabilities(buffer: LevelBuffer, now: Array, temperature: Array | float, staleness: Array | float) -> Array:
-    """Return f32[C], with which probability each level is replayed first, by the equation above; 0 in empty places."""
+    """Return each level's probability of being replayed first, f32[C], by the equation above; 0 for empty slots."""
     filled = is_filled(buffer)
     count = buffer.score.shape[0]
     order = jnp.argsort(jnp.where(filled, -buffer.score, jnp.inf))  # stable: of equal scores the first place
@@ -69,7 +69,7 @@ def probabilities(buffer: LevelBuffer, now: Array, temperature: Array | float, s
 def draw(
     key: Key, buffer: LevelBuffer, num: int, now: Array, temperature: Array | float, staleness: Array | float
 ) -> Array:
-    """Draw i32[num], places to replay, each once: by `probabilities`, without replacement. As many must be filled."""
+    """Sample i32[num] different slots to replay, by `probabilities`, without replacement; `num` must be filled."""
     chances = probabilities(buffer, now, temperature, staleness)
     least = jnp.where(is_filled(buffer), 1e-30, 0.0)  # of a filled place, so that no empty one comes before it
     noise = jax.random.gumbel(key, chances.shape)  # the largest of log p + Gumbel are such a draw
@@ -77,7 +77,7 @@ def draw(
 
 
 def insert(buffer: LevelBuffer, level: PyTree, score: Array, best_return: Array, now: Array) -> LevelBuffer:
-    """Offer levels that were played now, one after the other.
+    """Offer the levels that were just played, one after another.
 
     Args:
       buffer: as it was.
@@ -110,7 +110,7 @@ def insert(buffer: LevelBuffer, level: PyTree, score: Array, best_return: Array,
 
 
 def rescore(buffer: LevelBuffer, place: Array, score: Array, best_return: Array, now: Array) -> LevelBuffer:
-    """Score levels anew that were replayed: i32[B] different places, f32[B] each; the higher return stays."""
+    """Update the scores of replayed levels: i32[B] different slots, f32[B] scores; the higher return is kept."""
     return buffer._replace(
         score=buffer.score.at[place].set(score),
         best_return=buffer.best_return.at[place].max(best_return),
@@ -119,7 +119,7 @@ def rescore(buffer: LevelBuffer, place: Array, score: Array, best_return: Array,
 
 
 def _equal(levels: PyTree, level: PyTree) -> Array:
-    """Return bool[C], which of the levels [C, ...] equal one."""
+    """Return which of the levels [C, ...] equal one level, bool[C]."""
     same = [
         jnp.all((xs == x).reshape(xs.shape[0], -1), axis=1)
         for xs, x in zip(jax.tree.leaves(levels), jax.tree.leaves(level), strict=True)

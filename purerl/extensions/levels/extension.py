@@ -7,7 +7,7 @@ from purerl.types import AlgorithmFactory, Config, Environment
 
 
 def wrap(make: MakeTrainer, options: LevelOptions) -> MakeTrainer:
-    """Train on sampled levels of the environment, and replay those with much to learn."""
+    """Wrap a maker of trainers: train on sampled levels, and replay those with a high score."""
 
     def make_on_levels(algorithm: AlgorithmFactory, env: Environment, config: Config) -> Trainer:
         if options.levels == "none":

@@ -1,4 +1,4 @@
-"""Held-out levels: what the agents of a run reach on each, as a table and as a picture."""
+"""Held-out levels: the returns of a run's agents on each level, as a table and as a picture."""
 
 import math
 from pathlib import Path
@@ -23,7 +23,7 @@ ALL = "held-out"  # stands for the names of all levels
 
 
 class LevelResults(NamedTuple):
-    """Episodes on levels."""
+    """The episodes on several levels."""
 
     names: tuple[str, ...]  # of the L levels
     episode_return: np.ndarray  # f32[seeds, L, episodes]
@@ -31,12 +31,12 @@ class LevelResults(NamedTuple):
 
     @property
     def solved(self) -> np.ndarray:
-        """f64[seeds, L], the share of the episodes whose return is above 0."""
+        """f64[seeds, L], the fraction of the episodes whose return is above 0."""
         return (self.episode_return > 0).mean(axis=2)
 
 
 def chosen_levels(env: Environment, text: str, name: str) -> dict[str, Level]:
-    """Return the levels of an environment that a text names: `held-out`, or some names separated by commas.
+    """Return the levels of an environment that a text names: `held-out`, or comma-separated names.
 
     Args:
       env: one environment.
@@ -63,7 +63,7 @@ def chosen_levels(env: Environment, text: str, name: str) -> dict[str, Level]:
 def play_levels(
     run: TrainedRun, plan: Plan, levels: dict[str, Level], episodes: int, seed: int | None = None
 ) -> LevelResults:
-    """Play episodes with every seed's agent on each level. Agents act as in training, by drawing from their policies.
+    """Play episodes with every seed's agent on each level. Agents sample from their policies, as in training.
 
     Args:
       run: the trained agents.
@@ -89,7 +89,7 @@ def play_levels(
 
 
 def table(run: TrainedRun, results: LevelResults) -> list[str]:
-    """Return the results as lines: a row per level, means over the seeds that did not fail, then over the levels."""
+    """Return the results as lines: a row per level, with means over the seeds that did not fail, then over levels."""
     lines = [f"{run.settings.algorithm} on {run.settings.environment}, update {int(run.state.num_updates):,}"]
     width = max(map(len, (*results.names, "level")))
     lines.append(f"{'level':{width}} {'solved':>8} {'return':>9} {'length':>8}")
@@ -115,7 +115,7 @@ def draw_levels(
     path: Path,
     seed: int | None = None,
 ) -> None:
-    """Draw each level with the way that the best seed's agent takes in one episode, and what all seeds reach.
+    """Draw each level with the path of the best seed's agent in one episode, and the results of all seeds.
 
     Args:
       run, plan, levels, seed: as for `play_levels`.

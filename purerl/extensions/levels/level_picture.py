@@ -1,4 +1,4 @@
-"""A picture of levels side by side: the way that an agent took on each, and how often they are solved."""
+"""A picture of several levels: an agent's path on each level, and how often it is solved."""
 
 import math
 from collections.abc import Sequence
@@ -23,7 +23,7 @@ class Panel(NamedTuple):
 
 
 def trail(frames: Sequence[np.ndarray]) -> np.ndarray:
-    """Return the first picture of an episode with what changed in the later ones half as strong: u8[H, W, 3]."""
+    """Return the first picture of an episode, with later changes drawn at half strength: u8[H, W, 3]."""
     stack = np.stack(frames).astype(np.float32)
     changed = np.any(stack != stack[:1], axis=-1, keepdims=True)
     count = changed.sum(axis=0)

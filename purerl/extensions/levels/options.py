@@ -38,7 +38,7 @@ class LevelOptions:
 
 
 def check(options: LevelOptions, num_envs: int) -> None:
-    """Raise an `InputError` where more levels are played together than are kept."""
+    """Raise an `InputError` if more levels are played together than the buffer holds."""
     replays = options.levels not in ("none", "dr")
     if replays and options.levels_capacity < num_envs:
         raise InputError(

@@ -1,4 +1,4 @@
-"""Scores of levels: estimates of the regret of an agent on each, from a rollout that played them."""
+"""Scores of levels: estimates of an agent's regret on each level, from a rollout on it."""
 
 import jax
 import jax.numpy as jnp
@@ -27,7 +27,7 @@ def best_returns(reward: Array, done: Array) -> Array:
 
 
 def max_monte_carlo(value: Array, best_return: Array) -> Array:
-    """Return mean_t(R_max - V(s_t)), f32[B]: how far the values are from the highest return of the level so far.
+    """Return mean_t(R_max - V(s_t)), f32[B]: how far the values are below the level's highest return so far.
 
     Args:
       value: f32[T, B].

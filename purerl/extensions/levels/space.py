@@ -1,4 +1,4 @@
-"""Levels of an environment: some of its number fields, by name; how they are drawn, and changed a little."""
+"""Levels of an environment: some of its number fields, by name; how they are sampled and mutated."""
 
 import dataclasses
 from collections.abc import Callable, Mapping
@@ -20,10 +20,10 @@ STEP = 0.1  # standard deviation of a mutation, of the length of a range
 
 @runtime_checkable
 class DrawsLevels(Protocol):
-    """An environment with levels of its own."""
+    """An environment that samples and mutates its own levels."""
 
     def draw_level(self, key: Key) -> Level:
-        """Draw a level."""
+        """Sample a level."""
         ...
 
     def mutate_level(self, key: Key, level: Level) -> Level:
@@ -33,7 +33,7 @@ class DrawsLevels(Protocol):
 
 @runtime_checkable
 class HoldsLevelsOut(Protocol):
-    """An environment with levels that are for evaluation alone."""
+    """An environment with held-out levels for evaluation."""
 
     def held_out_levels(self) -> Mapping[str, Mapping[str, object]]:
         """Return levels by name."""
@@ -41,7 +41,7 @@ class HoldsLevelsOut(Protocol):
 
 
 class LevelSpace(NamedTuple):
-    """The levels that a run may play."""
+    """The levels that a run can play."""
 
     draw: Callable[[Key], Level]
     mutate: Callable[[Key, Level], Level]  # one small change
@@ -73,7 +73,7 @@ def level_space(env: Environment, over: tuple[str, ...], config: Config | None =
 
 
 def held_out(env: Environment) -> dict[str, Level]:
-    """Return the held-out levels of an environment by name; {} where it has none."""
+    """Return the held-out levels of an environment by name; {} without any."""
     if not isinstance(env, HoldsLevelsOut):
         return {}
     return {
@@ -82,7 +82,7 @@ def held_out(env: Environment) -> dict[str, Level]:
 
 
 def on_level(env: Any, level: Mapping[str, Any]) -> Any:
-    """Return an environment with a level in place of its own fields."""
+    """Return an environment whose fields are replaced by a level."""
     return dataclasses.replace(env, **level)
 
 
@@ -123,12 +123,12 @@ def _within(over: dict[str, Range]) -> LevelSpace:
 
 
 def _at(of: Range, position: Array) -> Array:
-    """Return the number at a position 0 .. 1 of a range: f32[], or i32[] of integers."""
+    """Return the number at a position of 0 to 1 in a range: f32[], or i32[] for integers."""
     return of.at(position, jnp).astype(jnp.int32 if of.whole else jnp.float32)
 
 
 def _moved(of: Range, value: Array, step: Array) -> Array:
-    """Return a number moved by a share of its range, an integer by 1 at least, and kept within it."""
+    """Return a number moved by a fraction of its range, an integer by at least 1, and kept within the range."""
     low, high = of.edges
     scaled = jnp.log(value.astype(jnp.float32)) if of.log else value.astype(jnp.float32)
     moved = _at(of, jnp.clip((scaled - low) / (high - low) + step, 0.0, 1.0))

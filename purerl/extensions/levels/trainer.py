@@ -46,7 +46,7 @@ NEW, REPLAYED, MUTATED = 0, 1, 2  # levels of an update
 
 
 class LevelAgent(NamedTuple):
-    """An agent, and what is known of the levels that it played."""
+    """An agent, and its buffer of levels."""
 
     learner: PyTree  # of the algorithm
     buffer: LevelBuffer
@@ -64,12 +64,12 @@ class Choice(NamedTuple):
 
 @pytree
 class LevelVector(VectorEnvironment):
-    """Instances of an environment, each on its level."""
+    """Instances of an environment, each with its own level."""
 
     level: Any = number(doc="[B, ...], fields of the environment by name")
 
     def each(self, function: Callable[[Environment, *Ts], R], *arguments: *Ts) -> R:
-        """Return the results [B, ...] of a function (env, *arguments) on each level; arguments [B, ...]."""
+        """Return the results [B, ...] of a function (env, *arguments) on each level; arguments are [B, ...]."""
 
         def one(level: PyTree, *arguments: *Ts) -> R:
             return function(on_level(self.env, level), *arguments)
@@ -79,7 +79,7 @@ class LevelVector(VectorEnvironment):
 
 @dataclasses.dataclass(frozen=True, eq=False, kw_only=True)
 class LevelTrainer(CompiledTrainer):
-    """The `Trainer` of an algorithm that replays levels; `environment` draws what is held out."""
+    """The `Trainer` of an algorithm that replays levels; `environment` samples the held-out levels."""
 
     config: Any
     options: LevelOptions
@@ -88,7 +88,7 @@ class LevelTrainer(CompiledTrainer):
     values: EstimateValues
 
     def init(self, key: Key) -> TrainState:
-        """Start a run: on levels that are drawn."""
+        """Start a run on sampled levels."""
         state = super().init(key)
         vector_state, observation = self._on(state.agent.playing).reset(key)
         return state._replace(vector=vector_state, observation=observation)
@@ -150,7 +150,7 @@ class LevelTrainer(CompiledTrainer):
         return jax.vmap(one)(jax.random.split(key, self.config.num_envs), levels)
 
     def _scored(self, agent: LevelAgent, choice: Choice, rollout: Rollout, best: Array, now: Array) -> LevelBuffer:
-        """Return the buffer with the levels that were played, and the best returns on them."""
+        """Return the buffer updated with the levels that were played, and the best returns on them."""
         buffer, replayed = agent.buffer, choice.kind == REPLAYED
         values = self.values(agent.learner, rollout)
         if self.options.levels_score == "positive_value_loss":
@@ -174,7 +174,7 @@ class LevelTrainer(CompiledTrainer):
         )
 
     def _learned(self, learner: PyTree, choice: Choice, key: Key, rollout: Rollout) -> tuple[PyTree, Metrics]:
-        """Return the learner and its metrics; with a gate, it learns from levels that are replayed alone."""
+        """Return the learner and its metrics; with a gate, it learns only from replayed levels."""
         learn = jax.jit(lambda: self.plain.update(learner, key, rollout), inline=True)
         if self.options.levels == "plr":
             return learn()
@@ -232,7 +232,7 @@ def _compiled(trainer: Trainer) -> CompiledTrainer:
 
 
 def _with_buffer(plain: Algorithm, space: LevelSpace, config: Config, options: LevelOptions) -> Algorithm:
-    """Return an algorithm whose agents hold a buffer of levels; the trainer updates them."""
+    """Return an algorithm whose agents also hold a buffer of levels; the trainer updates the buffers."""
 
     def init(key: Key) -> LevelAgent:
         levels = _drawn(space, jax.random.fold_in(key, NEW), config.num_envs)
@@ -250,12 +250,12 @@ def _with_buffer(plain: Algorithm, space: LevelSpace, config: Config, options: L
 
 
 def _drawn(space: LevelSpace, key: Key, num: int) -> PyTree:
-    """Draw levels, [num, ...]."""
+    """Sample levels, [num, ...]."""
     return jax.vmap(space.draw)(jax.random.split(key, num))
 
 
 def evaluation_environment(env: Environment) -> DomainRandomization | None:
-    """Return the environment that draws one of its held-out levels for each episode; None where it has none."""
+    """Return the environment that samples a held-out level for each episode; None if there are none."""
     levels = list(held_out(env).values())
     if not levels:
         return None

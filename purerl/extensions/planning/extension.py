@@ -1,4 +1,4 @@
-"""Planning in the environment itself, as an extension: needed by algorithms whose config says `plans`."""
+"""Planning in the environment itself, as an extension: needed for algorithms whose config sets `plans`."""
 
 from purerl.extensions.planning.modeling import planning_trainer
 from purerl.fields import pytree
@@ -9,11 +9,11 @@ from purerl.types import AlgorithmFactory, Config, Environment
 
 @pytree
 class PlanningOptions:
-    """Planning has no options of its own: the algorithm's config has them."""
+    """No options: the settings of planning are in the algorithm's config."""
 
 
 def wrap(make: MakeTrainer, options: PlanningOptions) -> MakeTrainer:
-    """Give an algorithm that plans the environment's step, and evaluate a game of two against an opponent."""
+    """Wrap a maker of trainers: pass the environment's step to the algorithm; evaluate games against an opponent."""
 
     def make_planner(algorithm: AlgorithmFactory, env: Environment, config: Config) -> Trainer:
         if not config.plans:

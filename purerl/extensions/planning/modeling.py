@@ -1,4 +1,4 @@
-"""The environment as an algorithm's model, from outside: the loop and the contract of environments know nothing of it.
+"""The environment as an algorithm's model. The loop and the contract of environments do not depend on it.
 
 An algorithm whose config says `plans` is made with `model=`, the environment's own pure step, and acts on
 `Situation`s: the observation, and the state from which the model continues. What it learns from holds no states.
@@ -26,7 +26,7 @@ from purerl.wrappers.situations import sides
 
 
 def planner(factory: AlgorithmFactory, game: Situations) -> AlgorithmFactory:
-    """Return the factory of an algorithm that plans in a game, whose rollouts hold no states.
+    """Return the factory of an algorithm that plans in a game and whose rollouts hold no states.
 
     Args:
       factory: (spec, config, model=Model) -> Algorithm.

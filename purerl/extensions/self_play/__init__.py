@@ -1,1 +1,1 @@
-"""Self-play: a policy against its earlier selves, and their ratings."""
+"""Self-play: a policy against its past policies, and their ratings."""

@@ -1,4 +1,4 @@
-"""Elo ratings: how strong players are, from the games that they played against one another."""
+"""Elo ratings: the strength of players, from the games that they played against one another."""
 
 import numpy as np
 
@@ -7,7 +7,7 @@ FIRST = 1000.0  # the first player's rating
 
 
 def ratings(points: np.ndarray, prior: float = 0.5) -> np.ndarray:
-    r"""Return f64[n], the ratings under which the games were most likely; the first player's is `FIRST`.
+    r"""Return f64[n], the maximum-likelihood ratings of the games; the first player's rating is `FIRST`.
 
     Player i beats j with probability 1 / (1 + 10^{(R_j - R_i) / 400}).
 

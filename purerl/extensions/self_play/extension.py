@@ -9,7 +9,7 @@ from purerl.types import AlgorithmFactory, Config, Environment
 
 @pytree
 class SelfPlayOptions:
-    """How many earlier selves a policy plays against."""
+    """The number of past policies that a policy plays against."""
 
     self_play: int = static(
         default=0, doc="past policies to play against, in a symmetric game of two groups; writes elo.csv", at_least=0
@@ -17,7 +17,7 @@ class SelfPlayOptions:
 
 
 def wrap(make: MakeTrainer, options: SelfPlayOptions) -> MakeTrainer:
-    """Train one policy for both sides of a game, against its earlier selves."""
+    """Wrap a maker of trainers: train one policy for both sides of a game, against its past policies."""
 
     def make_self_play(algorithm: AlgorithmFactory, env: Environment, config: Config) -> Trainer:
         if not options.self_play:
@@ -30,7 +30,7 @@ def wrap(make: MakeTrainer, options: SelfPlayOptions) -> MakeTrainer:
 
 
 def finish(run: object) -> list[str]:
-    """Let all selves of each seed play one another, write elo.csv, and return it as lines."""
+    """Play all snapshots of each seed against one another, write elo.csv, and return it as lines."""
     from purerl.extensions.self_play.tournament import rate_selves
 
     return rate_selves(run)

@@ -1,4 +1,4 @@
-"""Games in turns between two: a run's agent, a player without a run, or a person at a terminal."""
+"""Turn-based games between two players: a run's agent, a scripted player, or a person at a terminal."""
 
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -33,7 +33,7 @@ FIRST, SECOND, DRAWN = SEATS = ("first", "second", "drawn")
 
 
 class Contender(NamedTuple):
-    """Who plays a game without being asked."""
+    """A player that chooses its moves by a function."""
 
     name: str
     agent: PyTree  # what `move` plays by
@@ -42,7 +42,7 @@ class Contender(NamedTuple):
 
 
 class Match(NamedTuple):
-    """How a match ended."""
+    """The outcome of a match."""
 
     reward: float  # the person's
     moves: int  # of both
@@ -50,7 +50,7 @@ class Match(NamedTuple):
 
 
 def game_of(environment: str, parameters: Mapping[str, object] | None = None, *, board: bool = True) -> Situations:
-    """Return a game of two that move in turns.
+    """Return a turn-based game of two players.
 
     Args:
       environment: its name.
@@ -122,13 +122,13 @@ def _trained(name: str, policy: TrainedPolicy, game: Situations) -> Contender:
 
 
 def _same(wanted: object, agent: PyTree) -> bool:
-    """Return whether an agent's parameters are of the wanted shapes."""
+    """Return whether an agent's parameters have the wanted shapes."""
     shapes = lambda agent: jax.tree.map(np.shape, getattr(agent, "params", agent))
     return shapes(wanted) == shapes(agent)
 
 
 def play_games(game: Situations, first: Contender, second: Contender, key: Key, count: int) -> Array:
-    """Play games between two that are not asked; agents may be traced.
+    """Play games between two contenders; agents may be traced.
 
     Args:
       game: from `game_of`.
@@ -171,7 +171,7 @@ def _stacked(tree: PyTree, count: int) -> PyTree:
 
 
 class Score(NamedTuple):
-    """Shares of the games that an agent won, drew and lost."""
+    """The fractions of games that an agent won, tied and lost."""
 
     seat: str  # whether it made the first move or the second
     games: int
@@ -181,7 +181,7 @@ class Score(NamedTuple):
 
 
 def compare(run: TrainedRun, plan: Plan, against: str, games: int, seed: int | None = None) -> dict[int, list[Score]]:
-    """Let the agents of a run play against a contender, from either seat.
+    """Play the agents of a run against a contender, from either seat.
 
     Args:
       run: whose agents play, but those of seeds that failed.
@@ -277,7 +277,7 @@ def play_match(
 def _asked(
     game: Situations, situation: Situation, ask: Callable[[str], str | None], tell: Callable[[str], None]
 ) -> int | None:
-    """Ask for a move until it is a legal one; None to leave."""
+    """Ask for a move until it is legal; None to leave."""
     mask = action_mask(situation.observation)
     actions = range(game.action_space.n) if mask is None else np.flatnonzero(mask).tolist()  # type: ignore[attr-defined]
     legal = {game.env.action_text(action): action for action in actions}

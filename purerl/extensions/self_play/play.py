@@ -15,7 +15,7 @@ from purerl.types import Algorithm, AlgorithmFactory, Config, Environment, Envir
 def self_play_trainer(
     make: MakeTrainer, factory: AlgorithmFactory, env: Environment, config: Config, num_selves: int
 ) -> CompiledTrainer:
-    """Return the trainer of an algorithm that plays against its earlier selves.
+    """Return the trainer of an algorithm that plays against its past policies.
 
     Args:
       make: makes a trainer.
@@ -45,7 +45,7 @@ def self_play_trainer(
         return dataclasses.replace(trainer, policies={"": policy})
 
     def playing(agent: PyTree) -> tuple[Algorithm, PyTree]:
-        """Return what plays both sides by the learner."""
+        """Return the game in which the learner plays both sides."""
         sides = tuple(sizes)
         both = multi_agent(EnvironmentSpec(env.observation_space, env.action_space), of_groups(settings, sides))
         return both, dict.fromkeys(sides, agent.learner[SELF])

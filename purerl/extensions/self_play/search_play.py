@@ -1,4 +1,4 @@
-"""Self-play by search: one agent that plans makes the moves of both sides of a game in turns.
+"""Self-play with planning: one agent that plans makes the moves of both sides of a turn-based game.
 
 It always plays itself as it is now. Its earlier selves are kept, as those of `self_play` are, for the table of ratings
 at the end.
@@ -23,7 +23,7 @@ class SearchPlayConfig(SelfPlayConfig):
 
 
 def search_play(spec: EnvironmentSpec, config: SearchPlayConfig, *, model: Model | None = None) -> Algorithm:
-    """Return the algorithm, which keeps earlier selves.
+    """Return the algorithm, which keeps snapshots of past policies.
 
     Args:
       spec: the spaces of one side.
@@ -51,17 +51,17 @@ def search_play(spec: EnvironmentSpec, config: SearchPlayConfig, *, model: Model
 
 
 def planner(spec: EnvironmentSpec, config: SelfPlayConfig, model: Model | None) -> Algorithm:
-    """Return the algorithm of one self."""
+    """Return the algorithm of one policy."""
     made: Any = config.algorithm
     return made(spec, config_of(config, config.policy, 1), model=model)
 
 
 def acting(learner: PolicyAgent) -> PolicyAgent:
-    """Return the part of an agent that acts: without its optimizer's state."""
+    """Return the part of an agent that acts: everything except its optimizer's state."""
     return learner._replace(opt_state=())
 
 
 def check_game(sizes: dict[str, int], name: str) -> None:
-    """Raise an `InputError` unless an environment is a game of two groups, whose sides a search can play."""
+    """Raise an `InputError` unless an environment is a game of two groups that an agent can plan for."""
     if len(sizes) != 2:
         raise InputError(f"self-play needs a game of two groups of agents; {name} has {len(sizes)}")

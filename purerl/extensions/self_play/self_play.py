@@ -1,4 +1,4 @@
-"""Self-play: one policy for both sides of a symmetric game, against a pool of its earlier selves.
+"""Self-play: one policy for both sides of a symmetric game, against a pool of its past policies.
 
 The pool is data of the agent. Its first place is the policy at the start; place s is filled when s of P parts of the
 run are over, so that at the end it holds the whole run. Places that are not filled yet hold the newest self.
@@ -48,7 +48,7 @@ class SelfPlayConfig(GroupsConfig):
 
 
 class SelfPlayAgent(NamedTuple):
-    """The learner and its earlier selves."""
+    """The learner and its past policies."""
 
     learner: PyTree
     pool: PyTree  # [P, ...], the parts of an agent that act
@@ -58,7 +58,7 @@ class SelfPlayAgent(NamedTuple):
 
     @property
     def copies(self) -> dict[str, str]:
-        """What the file of an agent leaves out: there, each earlier self is the learner."""
+        """The fields that an agent's file leaves out: in the file, each past policy is the learner."""
         return {"pool": "learner"}
 
 
@@ -129,7 +129,7 @@ def alone(learner: PyTree, acts: PyTree, config: SelfPlayConfig) -> SelfPlayAgen
 
 
 def learned(agent: SelfPlayAgent, learner: PyTree, acts: PyTree, config: SelfPlayConfig) -> SelfPlayAgent:
-    """Return the agent after an update of its learner; where a part of the run is over, the pool keeps the new self."""
+    """Return the agent after an update of its learner; at the end of an interval, the pool keeps a snapshot."""
     num, num_updates = config.num_selves, increment(agent.num_updates)
     parts = num_updates.astype(jnp.float32) * config.steps_per_update * num / config.total_timesteps
     newest = jnp.minimum(parts.astype(jnp.int32), num - 1)
@@ -140,14 +140,14 @@ def learned(agent: SelfPlayAgent, learner: PyTree, acts: PyTree, config: SelfPla
 
 
 def of_groups(config: SelfPlayConfig, names: tuple[str, ...]) -> MultiAgentConfig:
-    """Return the config with which groups act by policies of self-play's kind."""
+    """Return the config in which groups act by self-play policies of this kind."""
     shared = {name: getattr(config, name) for name in SHARED}
     policies = {name: Policy(algorithm=config.algorithm, config=config.policy, groups=(name,)) for name in names}
     return MultiAgentConfig(**shared, policies=policies)
 
 
 def acting(learner: dict[str, PyTree]) -> dict[str, PyTree]:
-    """Return the part of an agent that acts: without its optimizer's state.
+    """Return the part of an agent that acts: everything except its optimizer's state.
 
     Raises:
       InputError: if it is not that of a policy-gradient algorithm.

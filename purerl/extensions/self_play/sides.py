@@ -1,4 +1,4 @@
-"""A game that plays its other side itself, as both sides play it."""
+"""A game with a built-in opponent, converted to a game of two sides."""
 
 import dataclasses
 from typing import Any, Protocol, runtime_checkable
@@ -9,7 +9,7 @@ from purerl.wrappers import Wrapper
 
 @runtime_checkable
 class ForSelfPlay(Protocol):
-    """A game that plays the other side itself, and can be played by both sides instead."""
+    """A game with a built-in opponent that can also be played by both sides."""
 
     def for_self_play(self) -> Environment:
         """Return the game as both sides play it."""
@@ -17,7 +17,7 @@ class ForSelfPlay(Protocol):
 
 
 def both_sides(env: Environment) -> Any:
-    """Return a game as both sides play it; an environment of groups as it is."""
+    """Return the two-sided form of a game; an environment with groups is returned as it is."""
     if isinstance(env, ForSelfPlay):
         return env.for_self_play()
     if isinstance(env, Wrapper):

@@ -1,4 +1,4 @@
-"""Small games in turns, solved: every position is visited, and its worth follows from the ends of the game."""
+"""A solver of small turn-based games: it visits every position, and computes values from the ends of the game."""
 
 from functools import partial
 from typing import Any, NamedTuple
@@ -19,7 +19,7 @@ STARTS = 8  # that must be the same
 
 
 class Solution(NamedTuple):
-    """What perfect play leads to, for each position in which someone moves."""
+    """The outcome of perfect play, for each position in which a player moves."""
 
     seen: np.ndarray  # u8[N, bytes], what the mover observes
     worth: np.ndarray  # f32[N], the sum of the mover's rewards if both sides play perfectly from there
@@ -67,7 +67,7 @@ def solve(game: Situations, key: Key, most: int = MOST_POSITIONS) -> Solution:
 
 
 def _visited(game: Situations, key: Key, most: int) -> tuple[dict[bytes, int], _Moves]:
-    """Return ({what the mover observes: number} of every position that can be reached, the moves out of them)."""
+    """Return ({observation of the player to move: number} of every reachable position, the moves out of them)."""
     leave = jax.jit(lambda key, some: jax.vmap(partial(_moves, game))(jax.random.split(key, BATCH), some))
     look = jax.jit(jax.vmap(_bytes))
     starts = jax.device_get(jax.jit(jax.vmap(game.reset))(jax.random.split(fast(key), STARTS))[0])
@@ -98,7 +98,7 @@ def _visited(game: Situations, key: Key, most: int) -> tuple[dict[bytes, int], _
 
 
 def perfect(solution: Solution) -> Player:
-    """Return the player of a solution's best moves, drawn uniformly where there are several."""
+    """Return the player of a solution's best moves, sampled uniformly if there are several."""
     random = np.random.default_rng(0)
     while True:
         factors = random.integers(0, 2**32, solution.seen.shape[1], dtype=np.uint32)
@@ -130,7 +130,7 @@ def _moves(game: Situations, key: Key, situation: Situation) -> tuple[Situation,
 
 
 def _bytes(situation: Situation) -> Array:
-    """Return u8[bytes], what the mover observes, as its bytes."""
+    """Return the mover's observation as u8[bytes]."""
     leaves: list[Any] = jax.tree.leaves(situation.observation)
     bytes_of = lambda x: x if x.dtype == bool else jax.lax.bitcast_convert_type(x, jnp.uint8)
     return jnp.concatenate([bytes_of(x).ravel().astype(jnp.uint8) for x in leaves])

@@ -1,4 +1,4 @@
-"""A tournament of all selves that self-play kept, and its table: elo.csv in a run's folder.
+"""A tournament of all policies that self-play kept, and its table: elo.csv in a run's folder.
 
 The host asks for the games of a few players at a time, so that a signal is answered between them.
 """
@@ -35,7 +35,7 @@ REFERENCES: dict[str, Player] = {"lookahead": lookahead, "random": at_random}  #
 
 
 def points(env: Environment, config: SelfPlayConfig, agent: SelfPlayAgent, key: Key) -> np.ndarray:
-    """Return f64[P + 1, P + 1]: what each self won against each, of 2 x EPISODES games; the last is the learner.
+    """Return f64[P + 1, P + 1]: the points of each policy against each, in 2 x EPISODES games; the last is the learner.
 
     Who has the higher return in an episode has won it; equal ones are a draw. Selves act as in training.
     """
@@ -45,7 +45,7 @@ def points(env: Environment, config: SelfPlayConfig, agent: SelfPlayAgent, key: 
 
 @jax.jit
 def _row(env: Environment, config: SelfPlayConfig, agent: SelfPlayAgent, key: Key, first: Array) -> Array:
-    """Return f32[P + 1], what a self won as the first side against each."""
+    """Return f32[P + 1], the points of a policy as the first side against each."""
     names = tuple(sorted(env.action_space.spaces))  # type: ignore[attr-defined]
     trainer = make_trainer(multi_agent, env, of_groups(config, names))
     players = jax.tree.map(lambda kept, x: jnp.concatenate([kept, x[None]]), agent.pool, acting(agent.learner))[SELF]
@@ -62,7 +62,7 @@ def _row(env: Environment, config: SelfPlayConfig, agent: SelfPlayAgent, key: Ke
 
 
 def search_points(env: Environment, config: SelfPlayConfig, agent: SelfPlayAgent, key: Key) -> np.ndarray:
-    """Return f64[n, n] likewise of selves that plan: n = P + 1, and after them the players of `references`.
+    """Return the same for policies that plan, f64[n, n]: n = P + 1, and after them the players of `references`.
 
     Selves act as in evaluation. Games between two of them start with random moves. Sides are drawn for each game.
     """
@@ -81,7 +81,7 @@ def search_points(env: Environment, config: SelfPlayConfig, agent: SelfPlayAgent
 def _games(
     env: Environment, config: SelfPlayConfig, agent: SelfPlayAgent, key: Key, pair: Array, players: tuple[str, str]
 ) -> Array:
-    """Return what the first of two players won, f32[]; a player is a self, of the number in `pair`, or a reference."""
+    """Return the points of the first of two players, f32[]; a player is a policy of `pair`, or a reference."""
     planner_of: Any = partial(_planner, config)
     game = Opening(env) if players == (SELVES, SELVES) else Situations(env)
     searcher = planner(planner_of, game)(EnvironmentSpec(game.observation_space, game.action_space), config.policy)
@@ -125,7 +125,7 @@ class Opening(Situations):
 
 
 def references(env: Environment) -> tuple[str, ...]:
-    """Return the names of those of `REFERENCES` that are quick enough for a game: who looks ahead tries n^2 moves."""
+    """Return the names of those `REFERENCES` that are fast enough for a game: looking ahead tries n^2 moves."""
     (space, *_) = env.action_space.spaces.values()  # type: ignore[attr-defined]
     return tuple(name for name in REFERENCES if name != "lookahead" or space.space.n <= MOST_ACTIONS)
 
@@ -135,7 +135,7 @@ def _planner(config: SelfPlayConfig, spec: EnvironmentSpec, _: Config, *, model:
 
 
 def rate_selves(run: Any) -> list[str]:
-    """Let all selves of each seed of a completed run play one another, and write elo.csv; return it as lines.
+    """Play all policies of each seed of a completed run against one another, and write elo.csv; return it as lines.
 
     Args:
       run: `purerl.run.run.Run`.
@@ -152,7 +152,7 @@ def rate_selves(run: Any) -> list[str]:
 
 
 def table(env: Environment, config: SelfPlayConfig, agent: SelfPlayAgent, seed: int) -> list[dict[str, Any]]:
-    """Return a row per player: the update of a self, the rating, and what share of its games it won.
+    """Return a row per player: the update of a policy, the rating, and the fraction of games that it won.
 
     Args:
       env, config: of the run.
