@@ -31,7 +31,7 @@ class A2CConfig(PolicyConfig):
     num_envs: int = 16
     rollout_length: int = 5
     learning_rate: float = number(default=7e-4, doc="learning rate of RMSProp", above=0)
-    gae_lambda: float = number(default=1.0, doc="1: n-step returns; below: GAE", at_least=0, at_most=1)
+    gae_lambda: float = number(default=1.0, doc="GAE lambda; 1: n-step returns", at_least=0, at_most=1)
 
 
 @pytree
@@ -40,7 +40,7 @@ class ReinforceConfig(A2CConfig):
 
     rollout_length: int = 128
     learning_rate: float = number(default=3e-3, doc="learning rate of Adam", above=0)
-    gae_lambda: float = number(default=1.0, doc="1: whole returns; below: GAE", at_least=0, at_most=1)
+    gae_lambda: float = number(default=1.0, doc="GAE lambda; 1: complete returns", at_least=0, at_most=1)
 
 
 def a2c(

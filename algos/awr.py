@@ -39,7 +39,7 @@ class AWRConfig(OffPolicyConfig):
     learning_rate: float = number(default=1e-3, doc="learning rate of Adam", above=0)
     temperature: float = number(
         default=1.0,
-        doc="temperature of the weights, in units of the advantage (authors' code: 1; paper: 0.05, of raw ones)",
+        doc="temperature of the weights, in units of the advantage (authors' code: 1; paper: 0.05, for raw advantages)",
         above=0,
     )
     normalize_advantage: bool = static(
@@ -54,12 +54,12 @@ class AWRConfig(OffPolicyConfig):
     n_step: int = static(default=8, doc="steps of reward before bootstrapping", at_least=1)
     batch_size: int = static(default=256, doc="transitions per gradient step", at_least=1)
     num_gradient_steps: int = static(default=2, doc="gradient steps per update", at_least=1)
-    replay_capacity: int = static(default=20_000, doc="steps held, all environments together", at_least=1)
+    replay_capacity: int = static(default=20_000, doc="capacity of the replay, in environment steps", at_least=1)
     learning_starts: int = static(default=1_000, doc="environment steps before the first gradient step", at_least=1)
     normalize_observation: bool = static(
         default=False, doc="standardize float and byte observations by running statistics"
     )
-    reward_scale: float = number(default=1.0, doc="factor of the rewards in learning", above=0)
+    reward_scale: float = number(default=1.0, doc="factor on the rewards in learning", above=0)
 
 
 def awr(

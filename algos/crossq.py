@@ -33,15 +33,17 @@ class CrossQConfig(DelayedConfig):
     )
     learning_rate: float = number(default=1e-3, doc="learning rate of Adam, for all networks", above=0)
     learning_starts: int = static(
-        default=1_000, doc="steps, of random actions, before the first gradient (paper's code: 5,000)", at_least=1
+        default=1_000, doc="steps with random actions before the first gradient step (paper's code: 5,000)", at_least=1
     )
-    tau: float = number(default=0.01, doc="the running statistics' step towards a batch's", above=0, at_most=1)
+    tau: float = number(default=0.01, doc="weight of a batch in the running statistics", above=0, at_most=1)
     renorm_warmup: int = number(
         default=100_000,
-        doc="gradient steps before renormalization (paper's code: 100,000); shorten it in a run of fewer",
+        doc="gradient steps before renormalization (paper's code: 100,000); reduce it for shorter runs",
         at_least=0,
     )
-    policy_period: int = number(default=3, doc="gradient steps of the critics per one of the policy", at_least=1)
+    policy_period: int = number(
+        default=3, doc="gradient steps of the critics per gradient step of the policy", at_least=1
+    )
 
 
 def crossq(

@@ -20,17 +20,21 @@ from purerl.types import Algorithm, Array, EnvironmentSpec, number, pytree, stat
 class D4PGConfig(TD3Config):
     """Settings of D4PG."""
 
-    learning_rate: float = number(default=1e-3, doc="Adam's step size, of both parts (paper: 1e-4)", above=0)
+    learning_rate: float = number(default=1e-3, doc="learning rate of Adam, for both networks (paper: 1e-4)", above=0)
     num_atoms: int = static(default=51, doc="atoms of the distribution of returns", at_least=2)
-    v_min: float = number(default=-100.0, doc="the lowest atom; lower returns are clipped to it, so set it by the task")
+    v_min: float = number(default=-100.0, doc="lowest atom; lower returns are clipped to it, so choose it for the task")
     v_max: float = number(
-        default=100.0, doc="the highest atom; higher returns are clipped to it, so set it by the task"
+        default=100.0, doc="highest atom; higher returns are clipped to it, so choose it for the task"
     )
     n_step: int = static(default=5, doc="steps of reward before bootstrapping", at_least=1)
-    num_critics: int = static(default=1, doc="critics, whose mean makes the target", at_least=1)
-    policy_period: int = number(default=1, doc="gradient steps of the critic per one of the policy", at_least=1)
-    target_noise: float = number(default=0.0, doc="standard deviation on the target's action", at_least=0)
-    exploration_noise: float = number(default=0.3, doc="standard deviation, in half widths of the box", at_least=0)
+    num_critics: int = static(default=1, doc="number of critics, whose mean is the target", at_least=1)
+    policy_period: int = number(
+        default=1, doc="gradient steps of the critic per gradient step of the policy", at_least=1
+    )
+    target_noise: float = number(default=0.0, doc="standard deviation of the noise on the target action", at_least=0)
+    exploration_noise: float = number(
+        default=0.3, doc="standard deviation of the exploration noise, in half widths of the box", at_least=0
+    )
 
 
 def d4pg(

@@ -48,7 +48,7 @@ class DiscoConfig(NetworkConfig):
 
     takes_turns: ClassVar[bool] = False  # its rollouts are of steps that follow one another
     weights: str = static(
-        default="none", doc="file of the rule's weights, such as disco_103.npz; random: a rule that teaches nothing"
+        default="none", doc="file of the rule's weights, such as disco_103.npz; random: an untrained rule"
     )
     num_envs: int = static(default=2, doc="environments stepped in parallel", at_least=1)
     rollout_length: int = static(default=29, doc="steps of each environment per update", at_least=1)
@@ -56,23 +56,23 @@ class DiscoConfig(NetworkConfig):
     hidden_sizes: tuple[int, ...] = static(default=(512, 512), doc="units of the hidden layers", at_least=1)
     activation: str = "relu"
     initializer: str = "normal"
-    rnn: str = static(default="none", doc="recurrent state", choices=("none", *RNNS))
+    rnn: str = static(default="none", doc="type of the recurrent layer", choices=("none", *RNNS))
     rnn_size: int = static(default=128, doc="units of the recurrent state", at_least=1)
-    model_size: int = static(default=128, doc="units of the layers that predict what follows an action", at_least=1)
+    model_size: int = static(default=128, doc="units of the one-step model of actions", at_least=1)
     num_atoms: int = static(default=601, doc="atoms of the distribution of returns", at_least=2)
     v_min: float = number(default=-300.0, doc="lowest atom, of rescaled returns")
     v_max: float = number(default=300.0, doc="highest atom, of rescaled returns")
-    learning_rate: float = number(default=3e-4, doc="Adam's step size", above=0)
+    learning_rate: float = number(default=3e-4, doc="learning rate of Adam", above=0)
     learning_rate_schedule: Schedule = schedule("constant")
     max_abs_update: float = number(
-        default=1.0, doc="limit of each number of Adam's step, before the step size", above=0
+        default=1.0, doc="limit of each element of Adam's update, before the learning rate", above=0
     )
     batch_size: int = static(default=64, doc="rollouts per gradient step", at_least=1)
     num_gradient_steps: int = static(default=1, doc="gradient steps per update", at_least=1)
-    replay_capacity: int = static(default=29_696, doc="steps held, all environments together", at_least=1)
+    replay_capacity: int = static(default=29_696, doc="capacity of the replay, in environment steps", at_least=1)
     learning_starts: int = static(default=1_856, doc="environment steps before the first gradient step", at_least=1)
     trace_lambda: float = number(default=0.95, doc="lambda of Retrace", at_least=0, at_most=1)
-    tau: float = number(default=0.1, doc="step of the target toward the network", above=0, at_most=1)
+    tau: float = number(default=0.1, doc="Polyak coefficient of the target update", above=0, at_most=1)
     policy_coefficient: float = number(default=1.0, doc="weight of the policy's divergence", at_least=0)
     y_coefficient: float = number(default=1.0, doc="weight of y's divergence", at_least=0)
     z_coefficient: float = number(default=1.0, doc="weight of z's divergence", at_least=0)

@@ -59,7 +59,7 @@ class QConfig(OffPolicyConfig):
     batch_size: int = static(default=128, doc="transitions per gradient step", at_least=1)
     num_gradient_steps: int = static(default=1, doc="gradient steps per update", at_least=1)
     learning_starts: int = static(default=10_000, doc="environment steps before the first gradient step", at_least=1)
-    replay_capacity: int = static(default=10_000, doc="steps held, all environments together", at_least=1)
+    replay_capacity: int = static(default=10_000, doc="capacity of the replay, in environment steps", at_least=1)
     target_update_interval: int = number(
         default=50, doc="gradient steps between updates of the target network", at_least=1
     )
@@ -69,9 +69,9 @@ class QConfig(OffPolicyConfig):
     n_step: int = static(default=1, doc="steps of reward before bootstrapping", at_least=1)
     double: bool = static(default=False, doc="choose the target's action by the online network")
     dueling: bool = static(default=False, doc="value and advantage streams")
-    noisy: bool = static(default=False, doc="explore by noise in the weights of the head instead of epsilon")
+    noisy: bool = static(default=False, doc="explore by noisy weights in the head instead of epsilon")
     priority_exponent: float | None = number(
-        default=None, doc="how strongly large errors are replayed; none: uniformly", at_least=0
+        default=None, doc="exponent of the priorities; none: uniform replay", at_least=0
     )
     importance_sampling_beta: float = number(
         default=0.4, doc="initial exponent of the importance weights; rises to 1", at_least=0, at_most=1
@@ -81,7 +81,7 @@ class QConfig(OffPolicyConfig):
     exploration_fraction: float = number(
         default=0.5, doc="fraction of total_timesteps over which epsilon falls", above=0, at_most=1
     )
-    network: str = static(default="auto", doc="torso", choices=TORSOS)
+    network: str = static(default="auto", doc="type of the torso", choices=TORSOS)
     hidden_sizes: tuple[int, ...] = static(default=(120, 84), doc="units of the hidden layers", at_least=1)
     activation: str = static(default="relu", doc="activation function of the hidden layers", choices=tuple(ACTIVATIONS))
     layer_norm: bool = static(default=False, doc="normalize each hidden layer")
@@ -96,12 +96,12 @@ class QConfig(OffPolicyConfig):
     )
     prng: str = static(
         default="fast",
-        doc="random numbers of environments and algorithm; fast was measured the fastest",
+        doc="random number generator of environments and algorithm; fast is the fastest",
         choices=("fast", "threefry", "rbg"),
     )
     reset_policy: str = static(
         default="auto",
-        doc="resets computed ahead (prefetch), at every step (always), or drawn from a pool; auto: prefetch on a CPU",
+        doc="resets: computed ahead (prefetch), at each step (always), or sampled from a pool; auto: prefetch on a CPU",
         choices=("auto", "prefetch", "always", "pool"),
     )
     pool_size: int = static(default=1024, doc="reset states in a pool", at_least=1)
@@ -111,7 +111,9 @@ class QConfig(OffPolicyConfig):
 class DQNConfig(QConfig):
     """Settings of DQN."""
 
-    huber_delta: float | None = number(default=None, doc="error where the loss turns linear; none: squared", above=0)
+    huber_delta: float | None = number(
+        default=None, doc="error above which the loss is linear; none: squared loss", above=0
+    )
 
 
 def dqn(
@@ -225,7 +227,9 @@ def q_agent(
       InputError: if the sizes of the replay do not fit one another or the available memory.
     """
     if replay is not None and not isinstance(replay, Replay):
-        raise InputError(f"replay is {told(replay)}; it must be a purerl.replay.base.Replay, such as of uniform_replay")
+        raise InputError(
+            f"replay is {told(replay)}; it must be a purerl.replay.base.Replay, such as the result of uniform_replay"
+        )
     if exploration is not None:
         check_arguments(exploration, "exploration", "key, q_values, action_mask, num_steps")
     buffer = replay or replay_of(spec, config)

@@ -30,16 +30,18 @@ class IMPALAConfig(PolicyConfig):
     num_envs: int = 32
     rollout_length: int = 20
     learning_rate: float = number(
-        default=6e-4, doc="RMSProp's step size, with epsilon 1e-5 (paper: 6e-4, 0.1)", above=0
+        default=6e-4, doc="learning rate of RMSProp, with epsilon 1e-5 (paper: 6e-4, 0.1)", above=0
     )
     max_grad_norm: float = number(
-        default=0.5, doc="global norm that gradients are clipped to (paper: 40, of losses summed over a batch)", above=0
+        default=0.5,
+        doc="global norm that gradients are clipped to (paper: 40, for losses summed over a batch)",
+        above=0,
     )
     gae_lambda: float = number(default=1.0, doc="lambda of V-trace", at_least=0, at_most=1)
     num_epochs: int = static(default=1, doc="passes over each rollout", at_least=1)
     num_minibatches: int = static(default=4, doc="gradient steps per pass; must divide num_envs", at_least=1)
-    rho_clip: float = number(default=1.0, doc="largest weight of a step", above=0)
-    c_clip: float = number(default=1.0, doc="largest weight of a trace", above=0)
+    rho_clip: float = number(default=1.0, doc="largest importance weight of a step", above=0)
+    c_clip: float = number(default=1.0, doc="largest importance weight in a trace", above=0)
 
     @property
     def samples_per_gradient(self) -> int:

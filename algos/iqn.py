@@ -25,11 +25,13 @@ from purerl.types import Algorithm, Array, EnvironmentSpec, Key, PyTree, number,
 class IQNConfig(QConfig):
     """Settings of IQN."""
 
-    num_quantiles: int = static(default=64, doc="levels drawn for each prediction", at_least=1)
-    num_target_quantiles: int = static(default=64, doc="levels drawn for each target", at_least=1)
-    num_acting_quantiles: int = static(default=32, doc="evenly spaced levels whose mean is Q", at_least=1)
-    embedding_size: int = static(default=64, doc="cosines that a level is given to the network as", at_least=1)
-    kappa: float = number(default=1.0, doc="error where the loss turns linear", above=0)
+    num_quantiles: int = static(default=64, doc="quantile levels sampled for each prediction", at_least=1)
+    num_target_quantiles: int = static(default=64, doc="quantile levels sampled for each target", at_least=1)
+    num_acting_quantiles: int = static(
+        default=32, doc="evenly spaced quantile levels, over which Q is the mean", at_least=1
+    )
+    embedding_size: int = static(default=64, doc="cosines that encode a quantile level", at_least=1)
+    kappa: float = number(default=1.0, doc="error above which the loss is linear", above=0)
 
 
 def iqn(

@@ -22,11 +22,11 @@ class MAPPOConfig(PPOConfig):
     centralized_critic: bool = static(
         default=True, doc="with several agents: the value function sees the environment's global state"
     )
-    normalize_value: bool = static(
-        default=False, doc="the value function predicts in units of its targets' running statistics"
-    )
+    normalize_value: bool = static(default=False, doc="normalize the value function's targets by running statistics")
     value_huber_delta: float | None = number(
-        default=None, doc="value errors beyond count linearly, in the value function's units; none: squared", above=0
+        default=None,
+        doc="value error above which the loss is linear, in the value function's units; none: squared loss",
+        above=0,
     )
 
     def new_value_statistics(self) -> RunningStatistics | None:

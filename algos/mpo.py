@@ -48,22 +48,28 @@ from purerl.types import Algorithm, Array, EnvironmentSpec, Key, Metrics, PyTree
 class MPOConfig(ActorCriticReplayConfig):
     """Settings of MPO."""
 
-    num_critics: int = static(default=2, doc="critics, of which the smallest counts", at_least=1)
-    num_samples: int = static(default=20, doc="actions drawn per observation, where they are continuous", at_least=1)
-    temperature_epsilon: float = number(default=0.1, doc="KL of the weighted actions from the old policy", above=0)
+    num_critics: int = static(default=2, doc="number of critics, whose minimum is used", at_least=1)
+    num_samples: int = static(default=20, doc="actions sampled per observation, for continuous actions", at_least=1)
+    temperature_epsilon: float = number(
+        default=0.1, doc="bound on the KL divergence of the weighted actions from the old policy", above=0
+    )
     kl_epsilon: float = number(
         default=0.01,
-        doc="KL from the old policy, of choices and of means, in nats (acme: 0.0025; for means per dimension)",
+        doc="bound on the KL divergence of choices or means per update, in nats (acme: 0.0025; means: per dimension)",
         above=0,
     )
     spread_kl_epsilon: float = number(
-        default=1e-4, doc="KL from the old policy, of a normal's spread (acme: 1e-6 per dimension)", above=0
+        default=1e-4,
+        doc="bound on the KL divergence of standard deviations per update, in nats (acme: 1e-6 per dimension)",
+        above=0,
     )
     initial_temperature: float = number(
         default=1.0, doc="initial temperature of the weights, in units of Q (acme: about 10; discrete: 3)", above=0
     )
     initial_kl_weight: float = number(
-        default=5.0, doc="initial weight of both KL terms (acme: means 10, spreads 1000, discrete 3)", above=0
+        default=5.0,
+        doc="initial weight of both KL penalties (acme: means 10, standard deviations 1000, discrete 3)",
+        above=0,
     )
     dual_learning_rate: float = number(default=1e-2, doc="learning rate of Adam, for the dual variables", above=0)
 

@@ -25,8 +25,12 @@ class MunchausenConfig(QConfig):
 
     temperature: float = number(default=0.03, doc="softmax temperature, in units of Q; near 0 recovers DQN", above=0)
     munchausen_scale: float = number(default=0.9, doc="weight of the log-policy in the reward", at_least=0, at_most=1)
-    log_policy_clip: float = number(default=-1.0, doc="lowest temperature x log-policy that is rewarded", at_most=0)
-    huber_delta: float | None = number(default=None, doc="error where the loss turns linear; none: squared", above=0)
+    log_policy_clip: float = number(
+        default=-1.0, doc="lower bound of temperature x log-policy in the reward", at_most=0
+    )
+    huber_delta: float | None = number(
+        default=None, doc="error above which the loss is linear; none: squared loss", above=0
+    )
 
 
 def munchausen(

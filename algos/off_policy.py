@@ -32,7 +32,7 @@ class OffPolicyConfig(NetworkConfig):
     learning_rate_schedule: Schedule = schedule("constant")
     batch_size: int = static(default=128, doc="transitions per gradient step", at_least=1)
     num_gradient_steps: int = static(default=1, doc="gradient steps per update", at_least=1)
-    replay_capacity: int = static(default=10_000, doc="steps held, all environments together", at_least=1)
+    replay_capacity: int = static(default=10_000, doc="capacity of the replay, in environment steps", at_least=1)
     learning_starts: int = static(default=10_000, doc="environment steps before the first gradient step", at_least=1)
     n_step: int = static(default=1, doc="steps of reward before bootstrapping", at_least=1)
 
@@ -55,13 +55,15 @@ class ActorCriticReplayConfig(OffPolicyConfig):
     hidden_sizes: tuple[int, ...] = static(default=(256, 256), doc="units of the hidden layers", at_least=1)
     learning_rate: float = number(default=3e-4, doc="learning rate of Adam, for all networks", above=0)
     batch_size: int = static(default=256, doc="transitions per gradient step", at_least=1)
-    replay_capacity: int = static(default=100_000, doc="steps held, all environments together", at_least=1)
-    learning_starts: int = static(default=1_000, doc="steps, of random actions, before the first gradient", at_least=1)
+    replay_capacity: int = static(default=100_000, doc="capacity of the replay, in environment steps", at_least=1)
+    learning_starts: int = static(
+        default=1_000, doc="steps with random actions before the first gradient step", at_least=1
+    )
     tau: float = number(default=0.005, doc="Polyak coefficient of the target update", above=0, at_most=1)
     normalize_observation: bool = static(
         default=False, doc="standardize float and byte observations by running statistics"
     )
-    reward_scale: float = number(default=1.0, doc="factor of the rewards in learning", above=0)
+    reward_scale: float = number(default=1.0, doc="factor on the rewards in learning", above=0)
 
 
 class OffPolicyAgent(NamedTuple):

@@ -24,7 +24,7 @@ class PolicyConfig(ActorCriticConfig):
 
     learning_rate: float = number(default=2.5e-4, doc="learning rate of the optimizer", above=0)
     learning_rate_schedule: Schedule = schedule("linear")
-    gae_lambda: float = number(default=0.95, doc="mixing of generalized advantage estimation", at_least=0, at_most=1)
+    gae_lambda: float = number(default=0.95, doc="lambda of generalized advantage estimation", at_least=0, at_most=1)
     entropy_coefficient: float = number(default=0.01, doc="weight of the entropy bonus", at_least=0)
     entropy_coefficient_schedule: Schedule = schedule()
     value_coefficient: float = number(default=0.5, doc="weight of the value loss", at_least=0)
@@ -33,15 +33,15 @@ class PolicyConfig(ActorCriticConfig):
         default=False, doc="standardize float and byte observations by running statistics"
     )
     normalize_reward: bool = static(default=False, doc="divide rewards by the running standard deviation of returns")
-    squash_actions: bool = static(default=False, doc="continuous actions through tanh instead of clipped")
+    squash_actions: bool = static(default=False, doc="squash continuous actions by tanh instead of clipping them")
     curiosity: str = static(
-        default="none", doc="rewards for what cannot be predicted yet", choices=("none", *CURIOSITIES)
+        default="none", doc="bonus for observations that cannot be predicted yet", choices=("none", *CURIOSITIES)
     )
     curiosity_coefficient: float = number(
-        default=0.1, doc="weight of the rewards of curiosity (RND's paper: two advantages, weighted 1 to 2)", at_least=0
+        default=0.1, doc="weight of the curiosity bonus (RND's paper: two advantages, weighted 1 to 2)", at_least=0
     )
     curiosity_learning_rate: float = number(
-        default=1e-3, doc="Adam's step size, of the predictor network (RND's paper: 1e-4)", above=0
+        default=1e-3, doc="learning rate of the predictor network, by Adam (RND's paper: 1e-4)", above=0
     )
 
     def new_value_statistics(self) -> RunningStatistics | None:

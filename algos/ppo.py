@@ -35,7 +35,7 @@ class PPOConfig(PolicyConfig):
     gae_lambda: float = 0.95
     num_epochs: int = static(default=4, doc="passes over each rollout", at_least=1)
     num_minibatches: int = static(default=4, doc="gradient steps per pass", at_least=1)
-    clip_epsilon: float = number(default=0.2, doc="how far the probability ratio may move", above=0)
+    clip_epsilon: float = number(default=0.2, doc="clip range of the probability ratio around 1", above=0)
     clip_epsilon_schedule: Schedule = schedule()
     value_clip: float | None = number(
         default=0.2, doc="clip range around the old value in the value loss; none: unclipped", above=0

@@ -22,7 +22,7 @@ BOUNDS = (2.0**-10, 2.0**10)  # of the weight
 class PPOPenaltyConfig(PPOConfig):
     """Settings of PPO with a KL penalty; the clip settings only affect which ratios a metric counts."""
 
-    kl_target: float = number(default=0.01, doc="divergence per update that the weight adapts to, in nats", above=0)
+    kl_target: float = number(default=0.01, doc="target of the KL divergence per update, in nats", above=0)
     initial_kl_weight: float = number(default=1.0, doc="initial weight of the KL penalty", above=0)
 
 

@@ -21,7 +21,7 @@ class QRDQNConfig(QConfig):
     """Settings of QR-DQN."""
 
     num_quantiles: int = static(default=51, doc="quantiles of the distribution of returns", at_least=1)
-    kappa: float = number(default=1.0, doc="error where the loss turns linear", above=0)
+    kappa: float = number(default=1.0, doc="error above which the loss is linear", above=0)
 
 
 def qrdqn(

@@ -58,17 +58,19 @@ class R2D2Config(OffPolicyConfig):
     takes_turns: ClassVar[bool] = False  # its sequences are of steps that follow one another
     num_envs: int = static(default=64, doc="environments stepped in parallel", at_least=1)
     rollout_length: int = static(default=40, doc="steps between two stored recurrent states", at_least=1)
-    rnn: str = static(default="lstm", doc="recurrent state", choices=tuple(RNNS))
+    rnn: str = static(default="lstm", doc="type of the recurrent layer", choices=tuple(RNNS))
     rnn_size: int = static(default=64, doc="units of the recurrent state", at_least=1)
     learning_starts: int = static(default=20_000, doc="environment steps before the first gradient step", at_least=1)
     learning_rate: float = number(default=1e-4, doc="learning rate of Adam", above=0)
-    adam_epsilon: float = static(default=1e-3, doc="added to the root of Adam's second moment", at_least=0)
+    adam_epsilon: float = static(default=1e-3, doc="epsilon of Adam", at_least=0)
     max_grad_norm: float = number(default=80.0, doc="global norm that gradients are clipped to", above=0)
     batch_size: int = static(default=32, doc="sequences per gradient step (paper: 64)", at_least=1)
-    burn_in: int = static(default=40, doc="steps that renew the recurrent state, before those trained on", at_least=0)
-    sequence_length: int = static(default=80, doc="steps of a sequence that are trained on", at_least=1)
+    burn_in: int = static(
+        default=40, doc="burn-in steps that refresh the recurrent state before the trained steps", at_least=0
+    )
+    sequence_length: int = static(default=80, doc="trained steps of a sequence", at_least=1)
     replay_capacity: int = static(
-        default=100_000, doc="steps held, all environments together (paper: 4,000,000)", at_least=1
+        default=100_000, doc="capacity of the replay, in environment steps (paper: 4,000,000)", at_least=1
     )
     target: str = static(
         default="n-step",
@@ -81,7 +83,7 @@ class R2D2Config(OffPolicyConfig):
     target_update_interval: int = number(
         default=2500, doc="gradient steps between copies to the target network", at_least=1
     )
-    priority_exponent: float = number(default=0.9, doc="how strongly large errors are replayed", at_least=0)
+    priority_exponent: float = number(default=0.9, doc="exponent of the priorities", at_least=0)
     importance_sampling_beta: float = number(
         default=0.6, doc="exponent of the importance weights", at_least=0, at_most=1
     )

@@ -19,10 +19,10 @@ class RainbowConfig(C51Config):
 
     double: bool = static(default=True, doc="choose the target's action by the online network")
     dueling: bool = static(default=True, doc="value and advantage streams")
-    noisy: bool = static(default=True, doc="explore by noise in the weights of the head instead of epsilon")
+    noisy: bool = static(default=True, doc="explore by noisy weights in the head instead of epsilon")
     n_step: int = static(default=3, doc="steps of reward before bootstrapping", at_least=1)
     priority_exponent: float | None = number(
-        default=0.5, doc="how strongly large errors are replayed; none: uniformly", at_least=0
+        default=0.5, doc="exponent of the priorities; none: uniform replay", at_least=0
     )
 
 

@@ -38,7 +38,9 @@ from purerl.xla.vmap_cond import any_member
 class DelayedConfig(SACConfig):
     """Settings of a soft agent whose policy learns less often than its critics."""
 
-    policy_period: int = number(default=1, doc="gradient steps of the critics per one of the policy", at_least=1)
+    policy_period: int = number(
+        default=1, doc="gradient steps of the critics per gradient step of the policy", at_least=1
+    )
 
 
 @pytree
@@ -46,15 +48,17 @@ class REDQConfig(DelayedConfig):
     """Settings of REDQ."""
 
     learning_starts: int = static(
-        default=1_000, doc="steps, of random actions, before the first gradient (paper: 5,000)", at_least=1
+        default=1_000, doc="steps with random actions before the first gradient step (paper: 5,000)", at_least=1
     )
     replay_capacity: int = static(
-        default=100_000, doc="steps held, all environments together (paper: 1,000,000)", at_least=1
+        default=100_000, doc="capacity of the replay, in environment steps (paper: 1,000,000)", at_least=1
     )
-    num_critics: int = static(default=10, doc="critics, whose mean the policy climbs", at_least=1)
-    num_target_critics: int = static(default=2, doc="critics of each target, drawn at random", at_least=1)
+    num_critics: int = static(default=10, doc="number of critics; the policy maximizes their mean", at_least=1)
+    num_target_critics: int = static(default=2, doc="random critics per target", at_least=1)
     num_gradient_steps: int = static(default=20, doc="gradient steps per update", at_least=1)
-    policy_period: int = number(default=20, doc="gradient steps of the critics per one of the policy", at_least=1)
+    policy_period: int = number(
+        default=20, doc="gradient steps of the critics per gradient step of the policy", at_least=1
+    )
 
 
 def redq(

@@ -51,7 +51,7 @@ class SACConfig(ActorCriticReplayConfig):
         default=500_000, doc="environment steps of the whole run; the horizon of every schedule", above=0
     )
     discount: float = number(default=0.99, doc="discount of future rewards, per step", at_least=0, at_most=1)
-    initial_temperature: float = number(default=1.0, doc="initial weight of the entropy", above=0)
+    initial_temperature: float = number(default=1.0, doc="initial temperature, the weight of the entropy", above=0)
     target_entropy: float | None = number(
         default=None, doc="target entropy, in nats; none: minus the number of actions, or 0.9 log(legal actions)"
     )
@@ -60,17 +60,19 @@ class SACConfig(ActorCriticReplayConfig):
     tau: float = number(default=0.005, doc="Polyak coefficient of the target update", above=0, at_most=1)
     batch_size: int = static(default=256, doc="transitions per gradient step", at_least=1)
     num_gradient_steps: int = static(default=1, doc="gradient steps per update", at_least=1)
-    learning_starts: int = static(default=1_000, doc="steps, of random actions, before the first gradient", at_least=1)
-    replay_capacity: int = static(default=100_000, doc="steps held, all environments together", at_least=1)
+    learning_starts: int = static(
+        default=1_000, doc="steps with random actions before the first gradient step", at_least=1
+    )
+    replay_capacity: int = static(default=100_000, doc="capacity of the replay, in environment steps", at_least=1)
     n_step: int = static(default=1, doc="steps of reward before bootstrapping", at_least=1)
-    network: str = static(default="auto", doc="torso", choices=TORSOS)
+    network: str = static(default="auto", doc="type of the torso", choices=TORSOS)
     hidden_sizes: tuple[int, ...] = static(default=(256, 256), doc="units of the hidden layers", at_least=1)
     activation: str = static(default="relu", doc="activation function of the hidden layers", choices=tuple(ACTIVATIONS))
     layer_norm: bool = static(default=False, doc="normalize each hidden layer")
     normalize_observation: bool = static(
         default=False, doc="standardize float and byte observations by running statistics"
     )
-    reward_scale: float = number(default=1.0, doc="factor of the rewards in learning", above=0)
+    reward_scale: float = number(default=1.0, doc="factor on the rewards in learning", above=0)
     initializer: str = static(
         default="orthogonal", doc="weight initializer for dense and convolutional layers", choices=tuple(INITIALIZERS)
     )
@@ -79,12 +81,12 @@ class SACConfig(ActorCriticReplayConfig):
     )
     prng: str = static(
         default="fast",
-        doc="random numbers of environments and algorithm; fast was measured the fastest",
+        doc="random number generator of environments and algorithm; fast is the fastest",
         choices=("fast", "threefry", "rbg"),
     )
     reset_policy: str = static(
         default="auto",
-        doc="resets computed ahead (prefetch), at every step (always), or drawn from a pool; auto: prefetch on a CPU",
+        doc="resets: computed ahead (prefetch), at each step (always), or sampled from a pool; auto: prefetch on a CPU",
         choices=("auto", "prefetch", "always", "pool"),
     )
     pool_size: int = static(default=1024, doc="reset states in a pool", at_least=1)

@@ -50,8 +50,8 @@ class SPOConfig(NetworkConfig):
 
     num_envs: int = static(default=32, doc="environments stepped in parallel", at_least=1)
     rollout_length: int = static(default=32, doc="steps of each environment per update", at_least=1)
-    num_particles: int = static(default=16, doc="particles that are simulated before each action", at_least=2)
-    depth: int = static(default=4, doc="actions of each particle", at_least=1)
+    num_particles: int = static(default=16, doc="particles simulated before each action", at_least=2)
+    depth: int = static(default=4, doc="simulated actions per particle", at_least=1)
     resampling_period: int = static(
         default=2, doc="actions between two resamplings of the particles (Stoix: 4)", at_least=1
     )
@@ -59,16 +59,22 @@ class SPOConfig(NetworkConfig):
     gae_lambda: float = number(default=0.95, doc="GAE lambda of the value targets", at_least=0, at_most=1)
     num_epochs: int = static(default=4, doc="passes over each rollout", at_least=1)
     num_minibatches: int = static(default=4, doc="gradient steps per pass", at_least=1)
-    learning_rate: float = number(default=1e-3, doc="the optimizer's step size (Stoix: 3e-4)", above=0)
+    learning_rate: float = number(default=1e-3, doc="learning rate of the optimizer (Stoix: 3e-4)", above=0)
     learning_rate_schedule: Schedule = schedule("linear")
     max_grad_norm: float = number(default=0.5, doc="global norm that gradients are clipped to", above=0)
     value_coefficient: float = number(default=0.5, doc="weight of the value loss", at_least=0)
     entropy_coefficient: float = number(default=0.0, doc="weight of the entropy bonus", at_least=0)
     temperature_epsilon: float = number(
-        default=0.5, doc="KL of the particles' weights from uniform ones (Stoix: 0.01)", above=0
+        default=0.5,
+        doc="bound on the KL divergence of the particles' weights from uniform weights, in nats (Stoix: 0.01)",
+        above=0,
     )
-    kl_epsilon: float = number(default=0.01, doc="KL per update of choices and means, in nats", above=0)
-    spread_kl_epsilon: float = number(default=1e-3, doc="KL per update for standard deviations, in nats", above=0)
+    kl_epsilon: float = number(
+        default=0.01, doc="bound on the KL divergence of choices or means per update, in nats", above=0
+    )
+    spread_kl_epsilon: float = number(
+        default=1e-3, doc="bound on the KL divergence of standard deviations per update, in nats", above=0
+    )
     initial_temperature: float = number(
         default=1.0, doc="initial temperature of the weights, in units of the return", above=0
     )
@@ -77,7 +83,7 @@ class SPOConfig(NetworkConfig):
     activation: str = static(  # values far from 0, which advantages depend on, saturate tanh
         default="relu", doc="hidden layers' activation", choices=tuple(ACTIVATIONS)
     )
-    squash_actions: bool = static(default=False, doc="continuous actions through tanh instead of clipped")
+    squash_actions: bool = static(default=False, doc="squash continuous actions by tanh instead of clipping them")
     share_body: bool = static(default=False, doc="policy and value function share everything below their heads")
     rnn: ClassVar[str] = "none"
     rnn_size: ClassVar[int] = 1

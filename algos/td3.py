@@ -44,20 +44,26 @@ class TD3Config(ActorCriticReplayConfig):
     """Settings of TD3."""
 
     learning_rate: float = number(default=1e-3, doc="learning rate of Adam, for actor and critics", above=0)
-    exploration_noise: float = number(default=0.1, doc="standard deviation, in half widths of the box", at_least=0)
-    num_critics: int = static(default=2, doc="critics, of which the smallest counts", at_least=1)
-    policy_period: int = number(default=2, doc="gradient steps of the critics per one of the policy", at_least=1)
-    target_noise: float = number(default=0.2, doc="standard deviation on the target's action", at_least=0)
-    target_noise_clip: float = number(default=0.5, doc="largest noise on the target's action", at_least=0)
+    exploration_noise: float = number(
+        default=0.1, doc="standard deviation of the exploration noise, in half widths of the box", at_least=0
+    )
+    num_critics: int = static(default=2, doc="number of critics, whose minimum is used", at_least=1)
+    policy_period: int = number(
+        default=2, doc="gradient steps of the critics per gradient step of the policy", at_least=1
+    )
+    target_noise: float = number(default=0.2, doc="standard deviation of the noise on the target action", at_least=0)
+    target_noise_clip: float = number(default=0.5, doc="clip range of the noise on the target action", at_least=0)
 
 
 @pytree
 class DDPGConfig(TD3Config):
     """Settings of DDPG."""
 
-    num_critics: int = static(default=1, doc="critics, of which the smallest counts", at_least=1)
-    policy_period: int = number(default=1, doc="gradient steps of the critic per one of the policy", at_least=1)
-    target_noise: float = number(default=0.0, doc="standard deviation on the target's action", at_least=0)
+    num_critics: int = static(default=1, doc="number of critics, whose minimum is used", at_least=1)
+    policy_period: int = number(
+        default=1, doc="gradient steps of the critic per gradient step of the policy", at_least=1
+    )
+    target_noise: float = number(default=0.0, doc="standard deviation of the noise on the target action", at_least=0)
 
 
 class CriticErrors(Protocol):

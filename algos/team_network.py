@@ -28,11 +28,13 @@ class TeamConfig(OffPolicyConfig):
     joint: ClassVar[bool] = True  # one sample is a step of all agents of a policy
     double: bool = static(default=True, doc="choose the target's action by the online network")
     dueling: bool = static(default=False, doc="value and advantage streams")
-    rnn: str = static(default="none", doc="recurrent state of each agent", choices=("none", *RNNS))
+    rnn: str = static(default="none", doc="type of the recurrent layer of each agent", choices=("none", *RNNS))
     rnn_size: int = static(default=64, doc="units of the recurrent state", at_least=1)
-    burn_in: int = static(default=0, doc="with rnn: steps that renew its state before those trained on", at_least=0)
+    burn_in: int = static(
+        default=0, doc="with rnn: burn-in steps that refresh its state before the trained steps", at_least=0
+    )
     sequence_length: int | None = static(
-        default=None, doc="with rnn: steps of a sequence that are trained on; none: rollout_length", at_least=1
+        default=None, doc="with rnn: trained steps of a sequence; none: rollout_length", at_least=1
     )
 
 
@@ -85,7 +87,7 @@ def team_network(
     if config.rnn != "none":
         return _recurrent(spec, config, agents, num_actions, torso, what=what)
     if config.burn_in or config.sequence_length:
-        raise InputError(f"{what}: burn_in and sequence_length are settings of a recurrent network: choose rnn, too")
+        raise InputError(f"{what}: burn_in and sequence_length are settings of a recurrent network: also set rnn")
     return _feedforward(spec, config, agents, num_actions, torso)
 
 

@@ -27,10 +27,10 @@ from purerl.types import Algorithm, Array, EnvironmentSpec, number, pytree, stat
 class TQCConfig(DelayedConfig):
     """Settings of TQC."""
 
-    num_critics: int = static(default=5, doc="critics, whose quantiles are pooled", at_least=1)
-    num_quantiles: int = static(default=25, doc="quantiles of each critic", at_least=1)
-    num_dropped: int = static(default=2, doc="highest quantiles left out of the target, per critic", at_least=0)
-    kappa: float = number(default=1.0, doc="error where the loss turns linear", above=0)
+    num_critics: int = static(default=5, doc="number of critics, whose quantiles are pooled", at_least=1)
+    num_quantiles: int = static(default=25, doc="quantiles per critic", at_least=1)
+    num_dropped: int = static(default=2, doc="highest quantiles dropped from the target, per critic", at_least=0)
+    kappa: float = number(default=1.0, doc="error above which the loss is linear", above=0)
 
 
 def tqc(

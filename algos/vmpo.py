@@ -48,9 +48,15 @@ class VMPOConfig(PolicyConfig):
     num_epochs: int = static(default=4, doc="passes over each rollout", at_least=1)
     num_minibatches: int = static(default=2, doc="gradient steps per pass", at_least=1)
     normalize_advantage: bool = static(default=True, doc="standardize the advantages of each rollout (paper: no)")
-    temperature_epsilon: float = number(default=0.1, doc="KL of the weights from uniform ones, in nats", above=0)
-    kl_epsilon: float = number(default=0.01, doc="KL per update, of choices and of means, in nats", above=0)
-    spread_kl_epsilon: float = number(default=1e-3, doc="KL per update for standard deviations, in nats", above=0)
+    temperature_epsilon: float = number(
+        default=0.1, doc="bound on the KL divergence of the weights from uniform weights, in nats", above=0
+    )
+    kl_epsilon: float = number(
+        default=0.01, doc="bound on the KL divergence of choices or means per update, in nats", above=0
+    )
+    spread_kl_epsilon: float = number(
+        default=1e-3, doc="bound on the KL divergence of standard deviations per update, in nats", above=0
+    )
     initial_temperature: float = number(default=1.0, doc="initial temperature, in units of the advantage", above=0)
     initial_kl_weight: float = number(default=5.0, doc="initial weight of both KL penalties", above=0)
 

@@ -25,7 +25,9 @@ def sizes(env: Environment | EnvironmentSpec) -> dict[str, int]:
         return {}
     for name, part in space.spaces.items():
         if not isinstance(part, Stacked):
-            raise InputError(f"{type(env).__name__}.action_space['{name}'] is no Stacked space, but other groups' are")
+            raise InputError(
+                f"{type(env).__name__}.action_space['{name}'] is not a Stacked space, but those of other groups are"
+            )
     return {name: part.n for name, part in sorted(space.spaces.items())}
 
 
@@ -37,7 +39,7 @@ def check(name: str, env: Environment | EnvironmentSpec) -> None:
     """
     agents = sizes(env)
     if not agents or not isinstance(env.observation_space, Dict):
-        raise InputError(f"{name} has no groups of agents: its spaces must be Dicts of a Stacked space per group")
+        raise InputError(f"{name} has no groups of agents: its spaces must be Dicts with a Stacked space per group")
     observed = env.observation_space.spaces
     for part in observed:
         if part not in (*agents, *RESERVED):
@@ -45,7 +47,7 @@ def check(name: str, env: Environment | EnvironmentSpec) -> None:
     for group, n in agents.items():
         if not isinstance(observed.get(group), Stacked) or observed[group].n != n:
             raise InputError(
-                f"{name}.observation_space['{group}'] must be a Stacked space of {n} agents, as the actions"
+                f"{name}.observation_space['{group}'] must be a Stacked space of {n} agents, like the action space"
             )
     for flag in FLAGS:
         for group, leaf in (observed[flag].struct if flag in observed else {}).items():

@@ -80,7 +80,7 @@ def check_arguments(function: object, what: str, arguments: str) -> None:
     if not callable(function):
         raise InputError(f"{what} is {told(function)}; it must be a function ({arguments})")
     if isinstance(function, type):
-        raise InputError(f"{what} is the class {name}; give one made of it, such as {name}(), or a function")
+        raise InputError(f"{what} is the class {name}; give an instance, such as {name}(), or a function")
     try:
         signature = inspect.signature(function)
     except (TypeError, ValueError):  # of some built-in functions
@@ -96,7 +96,7 @@ def check_partial(function: object, what: str) -> None:
     given: dict[str, Any] = {}
     while isinstance(function, functools.partial):
         if what == "algorithm" and function.args:
-            raise InputError(f"the partial of an algorithm has {told(function.args[0])} by position; name its argument")
+            raise InputError(f"the partial of an algorithm has {told(function.args[0])} by position; pass it by name")
         given, function = function.keywords | given, function.func
     if not given or not callable(function):
         return

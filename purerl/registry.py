@@ -38,7 +38,7 @@ def unknown_environment(name: str) -> InputError:
         return InputError(f"unknown environment '{name}': did you mean '{meant[0]}'?")
     module = name.removesuffix(".py").removeprefix("./").replace("/", ".")
     if module and os.path.isfile(f"{module.replace('.', '/')}.py"):  # which no name makes raise
-        return InputError(f"unknown environment '{name}': one of your own is module:Class, such as {module}:MyClass")
+        return InputError(f"unknown environment '{name}': write your own as module:Class, such as {module}:MyClass")
     return unknown("environment", name, [*ENVIRONMENTS, *(f"{s}/..." for s in SUITES)])
 
 
@@ -161,7 +161,7 @@ def check_environment(env: object) -> None:
     if isinstance(env, Environment | HostSource):
         return
     if isinstance(env, type):
-        raise InputError(f"environment is the class {env.__name__}; give one made of it, such as {env.__name__}()")
+        raise InputError(f"environment is the class {env.__name__}; give an instance, such as {env.__name__}()")
     if isinstance(env, str):
         raise InputError(f"environment is the text '{env}'; make it first: purerl.make('{env}')")
     packages = [cls.__module__.partition(".")[0] for cls in type(env).__mro__]
@@ -247,10 +247,10 @@ def config_class(factory: object, name: str) -> type:
         parameters = list(inspect.signature(factory).parameters.values())
         annotations = typing.get_type_hints(function)
     except (TypeError, ValueError, NameError) as error:
-        raise InputError(f"{name} is not an algorithm that can be read ({error}): {wanted}") from None
+        raise InputError(f"{name} is not a readable algorithm ({error}): {wanted}") from None
     found = annotations.get(parameters[1].name) if len(parameters) > 1 else None
     if not (isinstance(found, type) and issubclass(found, Config) and dataclasses.is_dataclass(found)):
-        raise InputError(f"{name} does not say which config it takes: {wanted}")
+        raise InputError(f"{name} has no annotation of its config: {wanted}")
     return found
 
 

@@ -316,12 +316,12 @@ class Config:
     discount: float = number(default=0.99, doc="discount of future rewards, per step", at_least=0, at_most=1)
     prng: str = static(
         default="fast",
-        doc="random numbers of environments and algorithm; fast was measured the fastest",
+        doc="random number generator of environments and algorithm; fast is the fastest",
         choices=("fast", "threefry", "rbg"),
     )
     reset_policy: str = static(
         default="auto",
-        doc="resets computed ahead (prefetch), at every step (always), or drawn from a pool; auto: prefetch on a CPU",
+        doc="resets: computed ahead (prefetch), at each step (always), or sampled from a pool; auto: prefetch on a CPU",
         choices=("auto", "prefetch", "always", "pool"),
     )
     pool_size: int = static(default=1024, doc="reset states in a pool", at_least=1)

@@ -29,7 +29,7 @@ class DQNConfig(Config):
     replay_capacity: int = static(default=10_000, doc="steps held, a multiple of the steps per update", at_least=1)
     batch_size: int = static(default=128, doc="transitions per gradient step", at_least=1)
     learning_starts: int = number(default=1_000, doc="environment steps before the first gradient step", at_least=0)
-    learning_rate: float = number(default=2.5e-4, doc="Adam's step size", above=0)
+    learning_rate: float = number(default=2.5e-4, doc="learning rate of Adam", above=0)
     target_update_interval: int = number(default=50, doc="updates between two copies to the target", at_least=1)
     epsilon_end: float = number(default=0.05, doc="share of random actions in the end", at_least=0, at_most=1)
     exploration_fraction: float = number(default=0.5, doc="share of the run in which epsilon falls from 1", above=0)

@@ -28,9 +28,9 @@ class PPOConfig(Config):
     rollout_length: int = static(default=128, doc="steps of each environment per update", at_least=1)
     num_epochs: int = static(default=4, doc="passes over each rollout", at_least=1)
     num_minibatches: int = static(default=4, doc="gradient steps per pass", at_least=1)
-    learning_rate: float = number(default=1e-3, doc="Adam's step size, lowered linearly to 0", above=0)
+    learning_rate: float = number(default=1e-3, doc="learning rate of Adam, decayed linearly to 0", above=0)
     gae_lambda: float = number(default=0.95, doc="mixing of the advantages", at_least=0, at_most=1)
-    clip_epsilon: float = number(default=0.2, doc="how far the probability ratio may move", above=0)
+    clip_epsilon: float = number(default=0.2, doc="clip range of the probability ratio around 1", above=0)
     value_coefficient: float = number(default=0.5, doc="weight of the value loss", at_least=0)
     entropy_coefficient: float = number(default=0.01, doc="weight of the entropy bonus", at_least=0)
 

@@ -21,7 +21,7 @@ def test_sizes():
     assert agent_groups.sizes(CartPole()) == {}
     assert agent_groups.sizes(TagContinuous(num_taggers=2, num_runners=5)) == {"runners": 5, "taggers": 2}
     mixed = EnvironmentSpec(PAIR, Dict(spaces={"foxes": ONE, "hens": Discrete(n=2)}))
-    with pytest.raises(InputError, match=r"action_space\['hens'\] is no Stacked space"):
+    with pytest.raises(InputError, match=r"action_space\['hens'\] is not a Stacked space"):
         agent_groups.sizes(mixed)
 
 

@@ -13,7 +13,7 @@ from purerl.optim.schedules import Schedule, schedule
 class LionConfig(PPOConfig):
     """PPO's settings, some of them with other defaults, and the optimizer's own."""
 
-    learning_rate: float = number(default=3e-4, doc="Lion's step size", above=0)
+    learning_rate: float = number(default=3e-4, doc="learning rate of Lion", above=0)
     learning_rate_schedule: Schedule = schedule("warmup-cosine")
     entropy_coefficient_schedule: Schedule = schedule("linear")
     weight_decay: float = number(default=1e-4, doc="Lion's weight decay", at_least=0)

@@ -13,7 +13,7 @@ class ReinforceConfig(Config):
     """Settings: flags of `purerl train`, ranges of `purerl sweep`."""
 
     num_envs: int = static(default=16, doc="environments stepped in parallel", at_least=1)
-    learning_rate: float = number(default=2e-3, doc="Adam's step size", above=0)
+    learning_rate: float = number(default=2e-3, doc="learning rate of Adam", above=0)
 
 
 def mlp(num_outputs: int) -> nn.Module:

@@ -33,7 +33,7 @@ def make(name: str, **parameters: Any) -> HostSource:
     if name not in games:
         raise unknown("game of ale-py (or its ROM is missing)", name, names())
     if not _for_one(games[name]):
-        raise InputError(f"ale/{name} is for several players, which ale-py's vector of games does not play")
+        raise InputError(f"ale/{name} is for several players, which ale-py's vector of games does not support")
     return ALESource(name, games[name], parameters)
 
 

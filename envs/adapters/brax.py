@@ -120,7 +120,7 @@ def from_brax(env: Any, time_limit: int = 1000) -> BraxEnvironment:
     inner = env
     while isinstance(inner, _import().Wrapper):
         if type(inner).__module__.endswith("wrappers.training"):
-            raise InputError(f"the environment has brax's {type(inner).__name__}; give it bare: env.unwrapped")
+            raise InputError(f"the environment has brax's {type(inner).__name__}; pass env.unwrapped")
         inner = inner.env
     made = BraxEnvironment(name=type(env).__name__, options=common.Given(env), time_limit=time_limit)
     validate(made, made.name)

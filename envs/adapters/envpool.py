@@ -118,7 +118,7 @@ class EnvPoolSource(HostSource):
             with _quiet():
                 return _envpool().make_spec(self._name, **options)
         except (TypeError, ValueError, AssertionError) as error:
-            raise InputError(f"{self.id}: EnvPool refuses these parameters: {error or 'out of range'}") from None
+            raise InputError(f"{self.id}: EnvPool rejects these parameters: {error or 'out of range'}") from None
         except (ImportError, RuntimeError) as error:  # such as for a library of the system that is missing
             raise InputError(f"{self.id} cannot be made: {error}") from None
 

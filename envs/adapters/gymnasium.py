@@ -95,8 +95,8 @@ class GymnasiumSource(HostSource):
                 return _GymnasiumBatch(_Processes(makers, numbers.shape), num_envs, seed, self.sent)
         except (EOFError, ConnectionError):
             raise InputError(
-                f"{self.id}: the processes of its environments ended at once; a script that trains them starts under "
-                "if __name__ == '__main__':, and what registers them is a module that they can import"
+                f"{self.id}: the processes of its environments ended at once; a training script must start under "
+                "if __name__ == '__main__':, and a module that they can import must register the environments"
             ) from None
 
 

@@ -73,9 +73,7 @@ class JaxMARLEnvironment(Environment):
 
     name: str = static(doc="JaxMARL's id")
     options: Any = static(default=(), doc="arguments of its constructor")
-    global_state: bool = static(
-        default=False, doc="offer a critic all observations where the suite has no global state"
-    )
+    global_state: bool = static(default=False, doc="give a critic all observations if the suite has no global state")
     shaped_reward: float = number(default=0.0, doc="weight of Overcooked's shaped rewards")
 
     def reset(self, key: Key) -> tuple[JaxMARLState, dict[str, PyTree]]:
@@ -193,7 +191,7 @@ def make(name: str, **parameters: Any) -> JaxMARLEnvironment:
     what = f"jaxmarl/{name}"
     common.check_name("jaxmarl", name, names())
     if "shaped_reward" in parameters and name not in SHAPED:
-        raise InputError(f"{what} tells no shaped rewards; {' and '.join(SHAPED)} do")
+        raise InputError(f"{what} has no shaped rewards; {' and '.join(SHAPED)} do")
     ours = {field: parameters.pop(field) for field in ("global_state", "shaped_reward") if field in parameters}
     env = JaxMARLEnvironment(name=name, options=common.freeze(what, parameters), **ours)
     common.build(what, lambda: _build(name, env.options))

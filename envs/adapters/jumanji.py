@@ -164,7 +164,7 @@ def from_jumanji(env: Any, time_limit: int | None = None) -> JumanjiEnvironment:
     from jumanji.wrappers import Wrapper
 
     if isinstance(env, Wrapper):
-        raise InputError(f"the environment has jumanji's {type(env).__name__}; give it bare: env.unwrapped")
+        raise InputError(f"the environment has jumanji's {type(env).__name__}; pass env.unwrapped")
     name, given = type(env).__name__, common.Given(env)
     built = common.build(name, lambda: _build(name, given))
     made = JumanjiEnvironment(

@@ -125,7 +125,7 @@ def check_name(suite: str, package: str, name: str) -> None:
     """
     for start, reason in LEFT_OUT.get(suite, {}).items():
         if name.startswith(start):
-            raise InputError(f"{suite}/{name} is not offered: {reason}")
+            raise InputError(f"{suite}/{name} is not supported: {reason}")
     known = NAMES.get(suite)
     if known is None or package in sys.modules or metadata.version(suite) != known.version:
         return

@@ -71,7 +71,7 @@ class PgxEnvironment(_Game):
     name: str = static(doc="pgx's id")
     options: Any = static(default=(), doc="arguments of its constructor")
     opponent: Any = static(default=random_opponent, doc="(parameters, key, observation) -> action of the other seats")
-    opponent_parameters: Any = number(default=(), doc="what the opponent's function gets, such as network weights")
+    opponent_parameters: Any = number(default=(), doc="parameters of the opponent's function, such as network weights")
     time_limit: Any = number(default=None, doc="steps of the agent after which an episode is truncated", at_least=1)
 
     def reset(self, key: Key) -> tuple[common.Timed, PyTree]:
@@ -106,7 +106,7 @@ class PgxEnvironment(_Game):
     def for_self_play(self) -> "PgxSelfPlay":
         """Return the game turn by turn, without an opponent."""
         if _build(self.name, self.options).env.num_players == 1:
-            raise InputError(f"pgx/{self.name} is played alone: there is no side for self-play")
+            raise InputError(f"pgx/{self.name} is a single-player game: there is no other side for self-play")
         return PgxSelfPlay(name=self.name, options=self.options, time_limit=self.time_limit)
 
     def _others_move(self, key: Key, state: PyTree, rewards: Array) -> tuple[PyTree, Array]:
@@ -249,7 +249,7 @@ def make(name: str, **parameters: Any) -> PgxEnvironment | PgxSelfPlay:
     time_limit = parameters.get("time_limit", None if built.masked else 2500)
     if opponent == "self":
         if default.num_players == 1:
-            raise InputError(f"{what} is played alone: opponent='self' needs a game for several players")
+            raise InputError(f"{what} is a single-player game: opponent='self' needs several players")
         env = PgxSelfPlay(name=name, options=options, time_limit=time_limit)
     else:
         env = PgxEnvironment(

@@ -30,10 +30,10 @@ class XMiniGridEnvironment(Environment):
     """
 
     name: str = static(doc="the suite's id")
-    options: Any = static(default=(), doc="height, width and view_size, where they are not the id's own")
-    one_hot: bool = static(default=False, doc="show kinds and colors one-hot, as a network learns from them")
+    options: Any = static(default=(), doc="height, width and view_size, if they differ from the id's")
+    one_hot: bool = static(default=False, doc="encode kinds and colors one-hot, which networks learn from more easily")
     ruleset: Any = number(
-        default=None, doc="rules rules rules of an XLand world: {goal, init_tiles, rules}, arrays of the suite's codes"
+        default=None, doc="ruleset of an XLand world: {goal, init_tiles, rules}, arrays of the suite's codes"
     )
     time_limit: int = number(default=243, doc="steps after which an episode is truncated", at_least=1)
 

@@ -33,7 +33,9 @@ class DeepSea(Environment):
     """
 
     size: int = static(default=10, doc="rows and columns", at_least=2)
-    windy: bool = static(default=False, doc="a move right fails with probability 1/size, the last rewards are noisy")
+    windy: bool = static(
+        default=False, doc="a move right fails with probability 1/size, and the last rewards are noisy"
+    )
     move_cost: float = number(default=0.01, doc="cost of going right all the way", at_least=0)
     mapping_seed: int = number(default=0, doc="decides which action is right in which cell")
 

@@ -32,7 +32,7 @@ class MemoryChain(Environment):
     Source: bsuite (Osband et al. 2020, arXiv:1908.03568), whose rules these are; there the observation is f32[1, n].
     """
 
-    memory_length: int = number(default=10, doc="steps over which the bits are to be remembered", at_least=1)
+    memory_length: int = number(default=10, doc="steps for which the bits must be remembered", at_least=1)
     num_bits: int = static(default=1, doc="bits to remember", at_least=1)
 
     def reset(self, key: Key) -> tuple[MemoryChainState, Array]:

@@ -28,7 +28,7 @@ class Car(Environment):
     min_position: float = number(default=-1.2, doc="position of the wall on the left")
     max_position: float = number(default=0.6, doc="position at which the track ends on the right")
     max_speed: float = number(default=0.07, doc="largest change of position per step")
-    goal_position: float = number(default=0.5, doc="position from which on the goal is reached")
+    goal_position: float = number(default=0.5, doc="position from which the goal counts as reached")
     goal_velocity: float = number(default=0.0, doc="velocity needed at the goal")
     time_limit: int = number(default=200, doc="steps after which an episode is truncated", at_least=1)
 

@@ -18,7 +18,7 @@ class MountainCarContinuous(Car):
     """
 
     power: float = number(default=0.0015, doc="change of velocity per step of a full push")
-    goal_position: float = number(default=0.45, doc="position from which on the goal is reached")
+    goal_position: float = number(default=0.45, doc="position from which the goal counts as reached")
     goal_reward: float = number(default=100.0, doc="reward for reaching the goal")
     time_limit: int = number(default=999, doc="steps after which an episode is truncated", at_least=1)
 

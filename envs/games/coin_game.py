@@ -37,7 +37,7 @@ class CoinGame(Environment):
     """
 
     size: int = static(default=3, doc="cells along each side", at_least=2)
-    harm: float = number(default=2.0, doc="what one pays when the other takes one's coin", at_least=0)
+    harm: float = number(default=2.0, doc="cost for a player when the other takes its coin", at_least=0)
     time_limit: int = number(default=50, doc="steps after which an episode is truncated", at_least=1)
 
     def reset(self, key: Key) -> tuple[CoinState, dict[str, Array]]:

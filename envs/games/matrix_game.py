@@ -22,8 +22,8 @@ class MatrixGame(Environment):
     Source: Axelrod (1984), The Evolution of Cooperation, for the default payoffs.
     """
 
-    row_payoff: Any = number(default=DILEMMA, doc="what the row player gets, by row and column")
-    column_payoff: Any = number(default=tuple(zip(*DILEMMA, strict=True)), doc="what the column player gets")
+    row_payoff: Any = number(default=DILEMMA, doc="payoffs of the row player, by row and column")
+    column_payoff: Any = number(default=tuple(zip(*DILEMMA, strict=True)), doc="payoffs of the column player")
 
     def reset(self, key: Key) -> tuple[Array, dict[str, Array]]:
         """Start a round; nothing is random."""

@@ -35,5 +35,7 @@ class FourRooms(GridWorld):
     goals: Any = map_field(ROOMS, "goals", "bool[H, W], cells that end the episode")
     rewards: Any = map_field(ROOMS, "rewards", "f32[H, W], what being in a cell after a step pays")
     starts: Any = map_field(ROOMS, "starts", "bool[H, W], cells to start in, each as likely")
-    slip: float = number(default=1 / 3, doc="probability of another direction than chosen", at_least=0, at_most=1)
+    slip: float = number(
+        default=1 / 3, doc="probability of moving in another direction than chosen", at_least=0, at_most=1
+    )
     time_limit: int = number(default=500, doc="steps after which an episode is truncated", at_least=1)

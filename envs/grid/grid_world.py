@@ -53,7 +53,7 @@ def read_map(text: str) -> dict[str, np.ndarray]:
         raise InputError(f"unknown letters in a map: {', '.join(sorted(strange))}; allowed: # . S G H")
     starts = cells == ("S" if "S" in cells else ".")
     if not starts.any():
-        raise InputError("a map needs a cell to start in: S, or . for any free cell")
+        raise InputError("a map needs a start cell: S, or . for any free cell")
     rewards = (cells == "G").astype(np.float32) - (cells == "H").astype(np.float32)
     return {"walls": cells == "#", "goals": (cells == "G") | (cells == "H"), "rewards": rewards, "starts": starts}
 
@@ -81,7 +81,9 @@ class GridWorld(Environment):
     rewards: Any = map_field(ROOM, "rewards", "f32[H, W], what being in a cell after a step pays")
     starts: Any = map_field(ROOM, "starts", "bool[H, W], cells to start in, each as likely")
     step_reward: float = number(default=0.0, doc="reward of every step")
-    slip: float = number(default=0.0, doc="probability of another direction than chosen", at_least=0, at_most=1)
+    slip: float = number(
+        default=0.0, doc="probability of moving in another direction than chosen", at_least=0, at_most=1
+    )
     time_limit: int = number(default=100, doc="steps after which an episode is truncated", at_least=1)
 
     @classmethod

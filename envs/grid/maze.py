@@ -58,7 +58,7 @@ class Maze(Environment):
     goal: Any = _field("goal", "i32[2], row and column of the goal")
     start: Any = _field("start", "i32[2], row and column to start in")
     direction: Any = _field("direction", "i32[], faced at the start: 0 east, 1 south, 2 west, 3 north")
-    max_walls: int = number(default=60, doc="the most walls of a level that is drawn", at_least=0, at_most=160)
+    max_walls: int = number(default=60, doc="largest number of walls in a sampled level", at_least=0, at_most=160)
     time_limit: int = number(default=250, doc="steps after which an episode is truncated", at_least=1)
 
     @classmethod

@@ -22,7 +22,7 @@ def read_maze(text: str) -> Level:
     """
     rows = text.split()
     if len(rows) != SIDE or {len(row) for row in rows} != {SIDE}:
-        raise InputError(f"a maze must have {SIDE} rows of {SIDE} letters")
+        raise InputError(f"a maze must have {SIDE} rows of {SIDE} characters")
     cells = np.array([list(row) for row in rows])
     if strange := set(cells.ravel()) - set("#.G" + FACES):
         raise InputError(f"unknown letters in a maze: {', '.join(sorted(strange))}; allowed: # . G > v < ^")

@@ -28,7 +28,7 @@ class PredatorPrey(Environment):
     num_predators: int = static(default=3, doc="predators", at_least=1)
     num_prey: int = static(default=1, doc="prey", at_least=1)
     num_obstacles: int = static(default=2, doc="obstacles", at_least=1)
-    touch_reward: float = number(default=10.0, doc="what a touch pays every predator and costs the prey")
+    touch_reward: float = number(default=10.0, doc="reward of a touch for every predator, and its cost for the prey")
     time_limit: int = number(default=25, doc="steps after which an episode is truncated", at_least=1)
 
     def reset(self, key: Key) -> tuple[ParticleState, dict[str, Array]]:

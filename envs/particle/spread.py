@@ -25,7 +25,7 @@ class Spread(Environment):
     """
 
     num_agents: int = static(default=3, doc="agents, and landmarks", at_least=2)
-    own_share: float = number(default=0.5, doc="weight of one's own collisions", at_least=0, at_most=1)
+    own_share: float = number(default=0.5, doc="weight of an agent's own collisions", at_least=0, at_most=1)
     time_limit: int = number(default=25, doc="steps after which an episode is truncated", at_least=1)
 
     def reset(self, key: Key) -> tuple[ParticleState, dict[str, Array]]:

@@ -69,23 +69,23 @@ class TagContinuous(Environment):
     max_turn: float = number(default=math.pi / 2, doc="largest turn, radians", at_least=0)
     acceleration_levels: int = static(default=10, doc="changes of the acceleration to choose from", at_least=2)
     turn_levels: int = static(default=10, doc="turns to choose from", at_least=2)
-    tagger_skill: float = number(default=1.0, doc="a tagger's highest speed, in max_speed", at_least=0)
-    runner_skill: float = number(default=1.0, doc="a runner's highest speed, in max_speed", at_least=0)
-    tagging_distance: float = number(default=0.01, doc="how near a tag is, in sides", at_least=0)
-    tag_reward: float = number(default=1.0, doc="what a tagger gets for a tag")
-    tag_penalty: float = number(default=-1.0, doc="what a runner gets for being tagged", at_most=0)
-    edge_hit_penalty: float = number(default=0.0, doc="what leaving the square gives", at_most=0)
-    step_penalty: float = number(default=0.0, doc="what a tagger gets per step", at_most=0)
-    step_reward: float = number(default=0.0, doc="what a runner gets per step in the game", at_least=0)
-    end_of_game_reward: float = number(default=1.0, doc="what a runner left at the time limit gets")
+    tagger_skill: float = number(default=1.0, doc="highest speed of a tagger, as a multiple of max_speed", at_least=0)
+    runner_skill: float = number(default=1.0, doc="highest speed of a runner, as a multiple of max_speed", at_least=0)
+    tagging_distance: float = number(default=0.01, doc="distance of a tag, as a fraction of the side", at_least=0)
+    tag_reward: float = number(default=1.0, doc="reward of a tagger for a tag")
+    tag_penalty: float = number(default=-1.0, doc="reward of a runner for being tagged", at_most=0)
+    edge_hit_penalty: float = number(default=0.0, doc="reward for leaving the square", at_most=0)
+    step_penalty: float = number(default=0.0, doc="reward of a tagger per step", at_most=0)
+    step_reward: float = number(default=0.0, doc="reward of a runner per step in the game", at_least=0)
+    end_of_game_reward: float = number(default=1.0, doc="reward of a runner that is left at the time limit")
     runner_exits: bool = static(default=True, doc="whether a tagged runner leaves the game")
-    full_observation: bool = static(default=False, doc="see all others, or the nearest ones")
-    observe_own: bool = static(
-        default=False, doc="agents see their own motion and place too, without which they cannot know where they head"
+    full_observation: bool = static(default=False, doc="observe all other agents instead of the nearest ones")
+    observe_own: bool = static(default=False, doc="agents also observe their own motion and position")
+    num_neighbors: int = static(
+        default=2, doc="number of nearest agents that an agent observes, if not all", at_least=1
     )
-    num_neighbors: int = static(default=2, doc="others that an agent sees if not all", at_least=1)
     chunk: int = static(default=128, doc="agents whose neighbors are searched together", at_least=1)
-    start: str = static(default="drawn", doc="drawn at each reset, or always the same", choices=("drawn", "fixed"))
+    start: str = static(default="drawn", doc="random at each reset, or always the same", choices=("drawn", "fixed"))
 
     def reset(self, key: Key) -> tuple[TagState, dict]:
         """Place everyone at rest at random in the square, facing along an axis."""

@@ -38,15 +38,15 @@ class TagGridWorld(Environment):
     """
 
     num_taggers: int = static(default=10, doc="taggers", at_least=1)
-    size: int = number(default=10, doc="the last cell of both axes", at_least=2)
+    size: int = number(default=10, doc="index of the last cell on both axes", at_least=2)
     wall_hit_penalty: float = number(default=0.1, doc="cost of a move out of range", at_least=0)
-    tag_reward: float = number(default=10.0, doc="what every tagger gets for a tag")
-    tag_penalty: float = number(default=2.0, doc="what the runner pays for a tag")
-    step_cost: float = number(default=0.01, doc="what a step costs taggers and gives the runner")
-    full_observation: bool = static(default=True, doc="everyone sees everyone, or their target alone")
+    tag_reward: float = number(default=10.0, doc="reward of every tagger for a tag")
+    tag_penalty: float = number(default=2.0, doc="cost of a tag for the runner")
+    step_cost: float = number(default=0.01, doc="cost of a step for the taggers, and its reward for the runner")
+    full_observation: bool = static(default=True, doc="observe all agents instead of only the opponents")
     start: str = static(
         default="fixed",
-        doc="taggers in the middle, or drawn at each reset; the runner in a corner",
+        doc="taggers in the middle, or random at each reset; the runner in a corner",
         choices=("fixed", "drawn"),
     )
     time_limit: int = number(default=100, doc="steps after which an episode is truncated", at_least=1)

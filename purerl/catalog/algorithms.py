@@ -39,7 +39,7 @@ ALGORITHMS: dict[str, AlgorithmEntry] = {
     "disco": AlgorithmEntry(
         factory="purerl.algos.disco:disco",
         config="purerl.algos.disco:DiscoConfig",
-        summary="the discovered update rule Disco103, from a file of its weights",
+        summary="the discovered update rule Disco103, loaded from a weights file",
         source="Oh et al. 2025, doi:10.1038/s41586-025-09761-x",
         actions=("discrete",),
     ),
@@ -75,7 +75,7 @@ ALGORITHMS: dict[str, AlgorithmEntry] = {
     "munchausen": AlgorithmEntry(
         factory="purerl.algos.munchausen:munchausen",
         config="purerl.algos.munchausen:MunchausenConfig",
-        summary="DQN that rewards its own log-policy",
+        summary="DQN with its own log-policy in the reward",
         source="Vieillard et al. 2020, arXiv:2007.14430",
         actions=("discrete",),
     ),
@@ -131,7 +131,7 @@ ALGORITHMS: dict[str, AlgorithmEntry] = {
     "qmix": AlgorithmEntry(
         factory="purerl.algos.value_decomposition:qmix",
         config="purerl.algos.value_decomposition:QMIXConfig",
-        summary="a team's value mixed from its agents'",
+        summary="Q-learning of a team; a network mixes the agents' values",
         source="Rashid et al. 2018, arXiv:1803.11485",
         actions=("discrete",),
         teams=True,
@@ -146,7 +146,7 @@ ALGORITHMS: dict[str, AlgorithmEntry] = {
     "vdn": AlgorithmEntry(
         factory="purerl.algos.value_decomposition:vdn",
         config="purerl.algos.value_decomposition:VDNConfig",
-        summary="a team's value as the sum of its agents'",
+        summary="Q-learning of a team; its value is the sum of the agents'",
         source="Sunehag et al. 2018, arXiv:1706.05296",
         actions=("discrete",),
         teams=True,
@@ -154,14 +154,14 @@ ALGORITHMS: dict[str, AlgorithmEntry] = {
     "vmpo": AlgorithmEntry(
         factory="purerl.algos.vmpo:vmpo",
         config="purerl.algos.vmpo:VMPOConfig",
-        summary="on-policy MPO: the better half, weighted, in a trust region",
+        summary="on-policy MPO: learns from the better half of the samples",
         source="Song et al. 2019, arXiv:1909.12238",
         actions=("discrete", "multi-discrete", "continuous", "dict"),
     ),
     "spo": AlgorithmEntry(
         factory="purerl.algos.spo:spo",
         config="purerl.algos.spo:SPOConfig",
-        summary="particles that plan in the environment itself, in a trust region",
+        summary="planning with particles in the environment itself",
         source="Macfarlane et al. 2024, arXiv:2402.07963",
         actions=("discrete", "multi-discrete", "continuous", "dict"),
     ),
@@ -189,14 +189,14 @@ ALGORITHMS: dict[str, AlgorithmEntry] = {
     "d4pg": AlgorithmEntry(
         factory="purerl.algos.d4pg:d4pg",
         config="purerl.algos.d4pg:D4PGConfig",
-        summary="DDPG with a distribution of returns and n steps",
+        summary="DDPG with a distribution of n-step returns",
         source="Barth-Maron et al. 2018, arXiv:1804.08617",
         actions=("continuous",),
     ),
     "mpo": AlgorithmEntry(
         factory="purerl.algos.mpo:mpo",
         config="purerl.algos.mpo:MPOConfig",
-        summary="actions weighted by their values, in a trust region",
+        summary="regression on value-weighted actions, in a trust region",
         source="Abdolmaleki et al. 2018, arXiv:1806.06920",
         actions=("continuous", "discrete"),
     ),
@@ -210,7 +210,7 @@ ALGORITHMS: dict[str, AlgorithmEntry] = {
     "redq": AlgorithmEntry(
         factory="purerl.algos.redq:redq",
         config="purerl.algos.redq:REDQConfig",
-        summary="SAC with an ensemble, many gradient steps per step",
+        summary="SAC with an ensemble and many gradient steps",
         source="Chen et al. 2021, arXiv:2101.05982",
         actions=("continuous",),
     ),
@@ -235,7 +235,7 @@ FOLLOWERS: dict[str, AlgorithmEntry] = {  # learn nothing but by a rule that was
     "lpg": AlgorithmEntry(
         factory="purerl.algos.lpg:lpg",
         config="purerl.algos.lpg:LPGConfig",
-        summary="an agent whose update a learned rule makes; evolve the rule first",
+        summary="an agent that a learned rule updates; evolve the rule first",
         source="Oh et al. 2020, arXiv:2007.08794",
         actions=("discrete", "multi-discrete", "continuous"),
     ),

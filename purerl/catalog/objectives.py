@@ -25,7 +25,7 @@ OBJECTIVES: dict[str, ObjectiveEntry] = {
         start="purerl.evolution.candidates:lpo_zero",
         algorithm="ppo",
         argument="objective",
-        summary="a network from nothing",
+        summary="a network that starts without a drift",
         source="Lu et al. 2022, arXiv:2210.05639",
     ),
     "valid": ObjectiveEntry(
@@ -67,7 +67,7 @@ OBJECTIVES: dict[str, ObjectiveEntry] = {
         start="purerl.evolution.candidates:actor_critic",
         algorithm="ppo",
         argument="loss",
-        summary="the whole loss of PPO, 3 numbers",
+        summary="the complete loss of PPO, 3 numbers",
         source="this project",
     ),
     "lpg": ObjectiveEntry(
@@ -81,7 +81,7 @@ OBJECTIVES: dict[str, ObjectiveEntry] = {
         start="purerl.evolution.candidates:ta_lpg",
         algorithm="lpg",
         argument="rule",
-        summary="the same, seeing its age",
+        summary="the same, with the agent's age as an input",
         source="Jackson et al. 2024, arXiv:2402.05828",
     ),
     "open": ObjectiveEntry(

@@ -87,7 +87,7 @@ def _check_names(params: Iterable[click.Parameter]) -> None:
     seen: set[str | None] = set()
     for param in params:
         if param.name in seen:
-            raise InputError(f"option {param.name} is there twice: an extension must rename its own")
+            raise InputError(f"option {param.name} is defined twice: an extension must rename its option")
         seen.add(param.name)
 
 

@@ -10,14 +10,14 @@ from purerl.errors import InputError
 ACTIONS = ("discrete", "multi-discrete", "continuous", "dict")
 
 
-@click.command(name="check", short_help="Check an environment or an algorithm of yours.", cls=EnvironmentCommand)
+@click.command(name="check", short_help="Check your environment or algorithm.", cls=EnvironmentCommand)
 @click.argument("name", metavar="ENVIRONMENT|ALGORITHM")
 @click.option("--steps", type=click.IntRange(8), default=128, metavar="N", help="Steps of random play; default 128.")
 @click.option(
     "--actions",
     type=click.Choice(ACTIONS),
     multiple=True,
-    help="The kind of actions that your algorithm takes; repeat it for several; default discrete.",
+    help="Kind of actions that your algorithm supports; may be repeated; default discrete.",
 )
 def command(name: str, steps: int, actions: tuple[str, ...]) -> None:
     """Check an environment, such as your module:Class, against the contract, and measure its speed.
@@ -43,7 +43,7 @@ def command(name: str, steps: int, actions: tuple[str, ...]) -> None:
         except InputError as error:
             raise InputError(f"{name} is not an environment class; as an algorithm: {error}") from None
         kinds = actions or (ALGORITHMS[name].actions if name in ALGORITHMS else ("discrete",))
-        tell(f"checking {name}: each check compiles; a minute or two ...")
+        tell(f"checking {name}: each check compiles, which takes a minute or two ...")
         say(check_algorithm(factory, config_class(), actions=kinds, name=name, learn=False, say=tell))
         return
     from purerl.host_environment import HostSource

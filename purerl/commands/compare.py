@@ -19,7 +19,9 @@ NAME_WIDTH = 31  # letters of a run's name that stay on one line, next to the fi
     short_help="Compare final returns, with intervals.",
 )
 @click.argument("run_dirs", type=PATH, nargs=-1, required=True, metavar="RUN_DIR RUN_DIR...")
-@click.option("--out", type=PATH, default=Path("compare.png"), metavar="FILE", help="The picture; default compare.png.")
+@click.option(
+    "--out", type=PATH, default=Path("compare.png"), metavar="FILE", help="Output picture; default compare.png."
+)
 def command(run_dirs: tuple[Path, ...], out: Path) -> None:
     """Compare the final returns of finished runs over their seeds; a failed seed counts as the worst return.
 

@@ -38,14 +38,16 @@ MOST = 64  # episodes of a grid
 @click.argument("run_dir", type=PATH)
 @click.option("--episodes", type=click.IntRange(1), default=128, metavar="N", help="Episodes per seed; default 128.")
 @CHECKPOINT
-@click.option("--seed", type=click.IntRange(0, 2**32 - 1), metavar="S", help="Draw the starts; default the run's own.")
+@click.option(
+    "--seed", type=click.IntRange(0, 2**32 - 1), metavar="S", help="Random seed of the episodes; default the run's own."
+)
 @SIMULATIONS
-@click.option("--video", type=PATH, metavar="FILE", help="Also record an episode: a .mp4, .webm or .gif.")
-@click.option("--gif", type=PATH, metavar="FILE", help="The same as a .gif.")
-@click.option("--grid", metavar="ROWSxCOLUMNS", help="Record so many episodes side by side, such as 3x3.")
+@click.option("--video", type=PATH, metavar="FILE", help="Also record an episode as .mp4, .webm or .gif.")
+@click.option("--gif", type=PATH, metavar="FILE", help="Also record an episode as .gif.")
+@click.option("--grid", metavar="ROWSxCOLUMNS", help="Record a grid of episodes, such as 3x3.")
 @click.option("--html", type=PATH, metavar="FILE", help="Record an episode of brax as a page with brax's own viewer.")
 @click.option(
-    "--levels", metavar="NAMES", help="Play each of these levels: held-out for all, or names separated by commas."
+    "--levels", metavar="NAMES", help="Play these levels: held-out for all held-out levels, or comma-separated names."
 )
 @click.option(
     "--against",
@@ -53,7 +55,7 @@ MOST = 64  # episodes of a grid
     help="In a game in turns: play --episodes games from either seat, against a run's folder, an agent's file, "
     "zoo/NAME, random, lookahead or perfect.",
 )
-@click.option("--picture", type=PATH, metavar="FILE", help="With --levels: draw each with the agent's way through it.")
+@click.option("--picture", type=PATH, metavar="FILE", help="With --levels: draw each level with the agent's path.")
 @TRUST
 def command(
     run_dir: Path,
@@ -123,9 +125,9 @@ def _check_words(
         raise InputError("--picture only works with levels: add --levels held-out")
     recorded = (grid, *films, html) != (None, None, None, None)
     if levels is not None and recorded:
-        raise InputError("--levels goes with --picture; recordings of held-out levels are made without it")
+        raise InputError("--levels cannot be combined with recordings; --picture draws the levels")
     if against is not None and (levels is not None or recorded):
-        raise InputError("--against plays games and counts who wins; leave out --levels, --video, --gif and --html")
+        raise InputError("--against only counts wins: it cannot be combined with --levels, --video, --gif or --html")
 
 
 def _evaluate(

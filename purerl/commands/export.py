@@ -9,12 +9,12 @@ from purerl.commands.options import CHECKPOINT, PATH, TRUST, say, take_modules
 
 @click.command(
     name="export",
-    short_help="Write the policy of a run into a file.",
+    short_help="Export the policy of a run to a file.",
 )
 @click.argument("run_dir", type=PATH)
 @click.argument("file", type=PATH)
 @CHECKPOINT
-@click.option("--seed", type=int, metavar="S", help="Whose agent; default the first seed that did not fail.")
+@click.option("--seed", type=int, metavar="S", help="Seed of the agent; default the first seed that did not fail.")
 @TRUST
 def command(run_dir: Path, file: Path, checkpoint: str, seed: int | None, trust: tuple[str, ...]) -> None:
     """Write the policy of a run to FILE, which acts greedily without purerl.

@@ -40,7 +40,7 @@ def algos() -> None:
         click.echo(f"{name:10} {entry.summary}; {', '.join(entry.actions)} actions; {entry.source}")
 
 
-@command.command(short_help="List what `purerl evolve` starts from.")
+@command.command(short_help="List the starting points of `purerl evolve`.")
 def objectives() -> None:
     """List the starting points of `purerl evolve`, the part of an algorithm that each replaces, and its paper."""
     for name, entry in OBJECTIVES.items():

@@ -44,7 +44,7 @@ CHECKPOINT = click.option(
     "--checkpoint",
     default="latest",
     metavar="WHICH",
-    help="latest, best or the update of a checkpoint; default latest.",
+    help="Checkpoint: latest, best or the number of its update; default latest.",
 )
 SIMULATIONS = click.option(
     "--simulations",
@@ -118,7 +118,7 @@ def check_file(path: Path | None, *endings: str) -> None:
 def _check_writable(path: Path) -> None:
     there = next(parent for parent in path.absolute().parents if parent.exists())
     if not there.is_dir() or not os.access(there, os.W_OK) or str(there).startswith("/proc"):
-        raise InputError(f"cannot write {path}: {there} takes no new files")
+        raise InputError(f"cannot write {path}: {there} is not writable")
 
 
 def take_options(cls: type[T], flags: dict[str, Any]) -> T:

@@ -16,9 +16,11 @@ if TYPE_CHECKING:
     from purerl.reporting.render import Episode
 
 
-@click.command(name="play", short_help="Play an episode, with a picture or by hand.", cls=EnvironmentCommand)
+@click.command(name="play", short_help="Show an episode, or play against an agent.", cls=EnvironmentCommand)
 @click.argument("environment", metavar="ENVIRONMENT|RUN")
-@click.option("--policy", default="random", metavar="POLICY", help="random, a run's folder, or module:function.")
+@click.option(
+    "--policy", default="random", metavar="POLICY", help="Policy: random, a run's folder, or module:function."
+)
 @click.option(
     "--against",
     metavar="PLAYER",
@@ -29,7 +31,7 @@ if TYPE_CHECKING:
     "--seat",
     type=click.Choice(("first", "second", "drawn")),
     default="first",
-    help="With --against: whose move is the first; default first: yours.",
+    help="With --against: your seat; default first, which moves first.",
 )
 @SIMULATIONS
 @click.option("--gif", type=PATH, metavar="FILE", help="Save the episode as an animation.")
@@ -42,9 +44,7 @@ if TYPE_CHECKING:
     metavar="N",
     help="Steps after which the episode is cut off; default 500.",
 )
-@click.option(
-    "--fps", type=click.FloatRange(1, 100), default=30.0, metavar="N", help="Pictures per second; default 30."
-)
+@click.option("--fps", type=click.FloatRange(1, 100), default=30.0, metavar="N", help="Frames per second; default 30.")
 @TRUST
 def command(
     environment: str,
@@ -104,14 +104,16 @@ def _check_words(
     """Reject options that cannot be combined; `shown`: whether --gif or --terminal is given."""
     if against is not None:
         if shown or policy != "random":
-            raise InputError("--against shows the game as it is played; leave out --policy, --gif and --terminal")
+            raise InputError(
+                "--against shows the game anyway: it cannot be combined with --policy, --gif or --terminal"
+            )
         if Path(environment).is_dir() or agent_file.find(Path(environment)):
             raise InputError(f"--against takes the game first: purerl play pgx/connect_four --against {environment}")
         return
     if seat != "first":
-        raise InputError("--seat is for --against")
+        raise InputError("--seat only works with --against")
     if simulations is not None:
-        raise InputError("--simulations is for --against")
+        raise InputError("--simulations only works with --against")
     if not shown:
         raise InputError("play needs --gif FILE, --terminal or --against PLAYER")
 

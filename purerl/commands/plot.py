@@ -12,13 +12,19 @@ from purerl.commands.options import PATH, PICTURES, RUN_DIRS, check_file, check_
     short_help="Draw the learning curves of runs.",
 )
 @RUN_DIRS
-@click.option("--metric", default="episode_return", metavar="NAME", help="A column of metrics.csv; default the return.")
+@click.option("--metric", default="episode_return", metavar="NAME", help="Column of metrics.csv; default the return.")
 @click.option("--smooth", type=click.IntRange(1), default=1, metavar="N", help="Mean over the last N rows; default 1.")
 @click.option(
-    "--x", type=click.Choice(["steps", "wall"]), default="steps", help="Over environment steps, or wall-clock time."
+    "--x",
+    type=click.Choice(["steps", "wall"]),
+    default="steps",
+    help="Unit of the x axis: environment steps or wall-clock time.",
 )
 @click.option(
-    "--out", type=PATH, metavar="FILE", help="The picture; default RUN_DIR/curve.png, or curves.png for several."
+    "--out",
+    type=PATH,
+    metavar="FILE",
+    help="Output picture; default RUN_DIR/curve.png, or curves.png for several runs.",
 )
 def command(run_dirs: tuple[Path, ...], metric: str, smooth: int, x: str, out: Path | None) -> None:
     """Draw the learning curves of one or several runs, with one set of axes per task.

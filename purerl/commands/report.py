@@ -17,7 +17,7 @@ from purerl.errors import InputError
     "--out",
     type=PATH,
     metavar="FILE",
-    help="The page of several runs; default report.html. One run's is in its folder.",
+    help="Output page of several runs; default report.html. The page of one run goes to its folder.",
 )
 def command(run_dirs: tuple[Path, ...], out: Path | None) -> None:
     """Write one self-contained page: a run's curve, metrics, settings and video, or a comparison of several runs.
@@ -28,7 +28,7 @@ def command(run_dirs: tuple[Path, ...], out: Path | None) -> None:
     """
     check_runs(run_dirs)
     if len(run_dirs) == 1 and out is not None:
-        raise InputError("--out is for the page of several runs; one run's is in its folder")
+        raise InputError("--out only works with several runs; the page of one run is written to its folder")
     check_file(out, ".html")
     from purerl.reporting import report
 

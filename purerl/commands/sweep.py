@@ -26,7 +26,7 @@ from purerl.settings.values import coerce
 @flags_of(SweptRunOptions, SearchOptions, LaunchOptions)
 @click.command(
     name="sweep",
-    short_help="Train with many settings, or resume such a sweep.",
+    short_help="Train with many settings, or resume a sweep.",
     cls=AlgorithmCommand,
     epilog="Settings that are not searched come from the algorithm's defaults, then configs/, then --config, then "
     "flags, as in train.",

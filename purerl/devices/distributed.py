@@ -90,7 +90,7 @@ def initialize(
         )
     except Exception as error:  # a cluster's variables may be anything
         reason = (str(error) or type(error).__name__).strip().splitlines()[0][:160]
-        raise InputError(f"the processes did not come together within {start_seconds} s: {reason}") from None
+        raise InputError(f"the processes did not connect within {start_seconds} s: {reason}") from None
 
 
 def _checked(coordinator: str, num_processes: Any, process_index: Any) -> dict[str, Any]:
@@ -157,7 +157,7 @@ def _wait_for(coordinator: str, seconds: float) -> None:
             if time.monotonic() + 0.2 > last:
                 raise InputError(
                     f"the coordinator {coordinator} did not answer within {seconds:g} s ({error}); "
-                    "is the first process running, and does a firewall let it be reached?"
+                    "is the first process running, and does a firewall block it?"
                 ) from None
             time.sleep(0.2)
 

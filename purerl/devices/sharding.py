@@ -44,7 +44,7 @@ def make_mesh(devices: int | None = None, axes: Mapping[str, int] | None = None)
     available = jax.devices()
     count = devices or (math.prod(axes.values()) if axes else len(available))
     if count > len(available):
-        raise InputError(f"{count} devices are asked for; there are {len(available)} ({available[0].platform})")
+        raise InputError(f"{count} devices are requested; there are {len(available)} ({available[0].platform})")
     sizes = dict.fromkeys(AXES, 1) | dict(axes or {"seed": count})
     if math.prod(sizes.values()) != count:
         shape = " x ".join(f"{name}={size}" for name, size in sizes.items() if size > 1) or "1"

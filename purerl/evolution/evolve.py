@@ -259,8 +259,8 @@ class EvolutionJob(LongJob):
         if self.generation == 1 and report.failed.all(axis=1).any():
             bad = [task.name for i, task in enumerate(self.plan.tasks) if report.failed[i].all()]
             raise InputError(
-                f"every training of the first generation failed on {', '.join(bad)}: its losses are not finite, or no "
-                f"episode ended within {self.plan.tasks[0].total_timesteps:,} steps"
+                f"every training run of the first generation failed on {', '.join(bad)}: losses were not "
+                f"finite, or no episode ended within {self.plan.tasks[0].total_timesteps:,} steps"
             )
         row = row_of(self.plan, report, self.generation, self.wall_seconds())
         self.rows.append(row)
@@ -294,7 +294,9 @@ class EvolutionJob(LongJob):
         if self.folder is not None:
             self.display.line(f"see {self.folder}/: report/index.html, generations.csv, summary.json, checkpoints/")
             if not self.plan.from_python:
-                self.display.line(f"compare with others by: purerl meta-evaluate {self.folder}{flags(*self.names)}")
+                self.display.line(
+                    f"compare it with other objectives: purerl meta-evaluate {self.folder}{flags(*self.names)}"
+                )
         return 0
 
     def evolved(self) -> Evolved:

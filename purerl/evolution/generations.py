@@ -143,7 +143,7 @@ def _check(
     if shaping not in SHAPING:
         raise unknown("shaping", shaping, SHAPING)
     if fitness == "wins" and not strategy.antithetic:
-        raise InputError("fitness 'wins' compares the two of a pair: it needs antithetic sampling")
+        raise InputError("fitness 'wins' compares the two candidates of a pair: it needs antithetic sampling")
     if across_tasks not in ACROSS_TASKS:
         raise unknown("across_tasks", across_tasks, ACROSS_TASKS)
     if fitness == "wins" and across_tasks == "worst":

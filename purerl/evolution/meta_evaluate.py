@@ -113,7 +113,7 @@ def meta_evaluate(
     if not plan.algorithm:
         raise InputError(f"meta-evaluate compares parts of purerl's algorithms; {plan.name} belongs to none of them")
     if any(run.plan.name != plan.name for run in runs):
-        raise InputError(f"the runs evolved different things: {', '.join(sorted({run.plan.name for run in runs}))}")
+        raise InputError(f"the runs evolved different objectives: {', '.join(sorted({run.plan.name for run in runs}))}")
     tasks = [*plan.tasks, *(_like(plan.tasks[0], name, plan) for name in held_out)]
     methods = {"start": Rival(plan.learner, runs[0].first)}
     if plan.algorithm == "ppo":

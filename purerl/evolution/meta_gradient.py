@@ -260,25 +260,23 @@ def _check(candidate: PyTree, learner: Learner, tasks: Sequence[Task], populatio
         algorithm = type(task.config).__name__.removesuffix("Config").lower()
         if hasattr(task.config, "replay_capacity"):
             raise InputError(
-                f"{algorithm} learns from a replay; a meta-gradient "
-                "goes back through rollouts that an agent learns from once, such as those of ppo, a2c and lpg"
+                f"{algorithm} learns from a replay; meta-gradients need an on-policy algorithm, such as ppo, a2c or lpg"
             )
         if learner(candidate)(spec, task.config).likelihood is None:
             raise InputError(
-                f"{algorithm} does not offer the likelihood of its "
-                "actions (Algorithm.likelihood), which a meta-gradient needs; ppo, a2c and lpg do"
+                f"{algorithm} does not define Algorithm.likelihood, which meta-gradients need; ppo, a2c and lpg do"
             )
         group = Agents(learner, task, tree, inner_updates, 0.0)
         if inner_updates > group.num_updates:
             raise InputError(
-                f"{inner_updates:,} inner updates are more than the {group.num_updates:,} of a life on {task.name}: "
-                f"raise total_timesteps {task.total_timesteps:,} or take fewer"
+                f"{inner_updates:,} inner updates are more than the {group.num_updates:,} of a lifetime on "
+                f"{task.name}: raise total_timesteps {task.total_timesteps:,} or take fewer updates"
             )
         needed = _bytes(group, start, population)
         if needed > memory.free():
             raise InputError(
                 f"{inner_updates:,} inner updates of {task.name} need about {needed / 1e9:,.3g} GB, and "
-                f"{memory.free() / 1e9:,.3g} GB are free: take fewer of them, fewer num_envs or a smaller population"
+                f"{memory.free() / 1e9:,.3g} GB are free: reduce them, num_envs or the population"
             )
 
 

@@ -39,7 +39,7 @@ def check_population(population: int, antithetic: bool) -> None:
         raise InputError(f"population is {population}; it must be at least 2")
     if antithetic and population % 2:
         raise InputError(
-            f"population is {population}; antithetic sampling draws pairs: take {population + 1}, or turn it off"
+            f"population is {population}; antithetic sampling needs pairs: use {population + 1}, or turn it off"
         )
 
 
@@ -252,7 +252,7 @@ def _of_evosax(name: str, options: EvolveOptions, size: int) -> Evosax:
             params = strategy.default_params
     except (AssertionError, ValueError) as error:  # such as an odd population where it draws pairs
         why = (str(error).strip() or "without a word").splitlines()[0]
-        raise InputError(f"{name} of evosax refuses a population of {options.population}: {why}") from None
+        raise InputError(f"{name} of evosax rejects a population of {options.population}: {why}") from None
     return Evosax(
         strategy=strategy, parameters=params.replace(std_init=options.sigma) if hasattr(params, "std_init") else params
     )

@@ -76,7 +76,7 @@ class SquaredDrift:
     Source: Xie et al. (2024), arXiv:2401.16025.
     """
 
-    epsilon: Any = number(default=0.2, doc="how far the ratio is best moved", above=0)
+    epsilon: Any = number(default=0.2, doc="distance from 1 of the best ratio", above=0)
 
     def __call__(self, log_ratio: Array, advantage: Array, context: Mapping[str, PyTree]) -> Array:
         """Return D, f32[N], of log_ratio f32[N] and advantage f32[N]."""
@@ -121,7 +121,7 @@ class LPO:
     """
 
     network: DriftNetwork = number()
-    base: Any = number(default=None, doc="the drift it starts at; None: nothing")
+    base: Any = number(default=None, doc="the drift to start from; None: no drift")
 
     @staticmethod
     def at_ppo(key: Key, width: int = WIDTH) -> "LPO":

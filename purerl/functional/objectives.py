@@ -96,8 +96,8 @@ class Mixture:
     The members may be drifts, objectives or losses, but all of one level.
     """
 
-    members: tuple[Any, ...] = number(doc="what to choose from")
-    index: Any = number(default=0, doc="which one, i32[]")
+    members: tuple[Any, ...] = number(doc="the objectives to choose from")
+    index: Any = number(default=0, doc="index of the chosen objective, i32[]")
 
     def __call__(self, *arguments: Any) -> Array:
         """Return the loss of the chosen objective."""
@@ -113,11 +113,13 @@ class ActorCriticLoss:
     With `value_huber_delta` errors beyond it count linearly, by Huber's loss.
     """
 
-    objective: Any = number(default=Clip(), doc="the policy's part")
+    objective: Any = number(default=Clip(), doc="the policy's objective")
     value_coefficient: Any = number(default=0.5, doc="weight of the value loss", at_least=0)
     entropy_coefficient: Any = number(default=0.01, doc="weight of the entropy bonus", at_least=0)
-    value_clip: Any = number(default=None, doc="how far a value may move; None: anywhere")
-    value_huber_delta: Any = number(default=None, doc="value errors beyond count linearly; None: squared", above=0)
+    value_clip: Any = number(default=None, doc="clip range around the old value; None: unclipped")
+    value_huber_delta: Any = number(
+        default=None, doc="value error above which the loss is linear; None: squared loss", above=0
+    )
 
     def terms(self, samples: Samples, context: Mapping[str, object]) -> dict[str, Array]:
         """Return the three terms without their weights: policy_loss, value_loss, entropy; f32[N] each."""

@@ -46,8 +46,8 @@ class LPG:
     """
 
     weights: Any = number(doc="the weights by layer")
-    categories: int = static(default=30, doc="m, of a prediction")
-    temporal: bool = static(default=False, doc="whether it sees the agent's age")
+    categories: int = static(default=30, doc="m, categories of a prediction")
+    temporal: bool = static(default=False, doc="whether the agent's age is an input")
 
     @staticmethod
     def create(key: Key, categories: int = 30, units: int = 64, temporal: bool = False) -> "LPG":

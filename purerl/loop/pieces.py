@@ -51,7 +51,7 @@ def check_config(algorithm: object, config: Config) -> None:
     wanted = config_class_of(algorithm)
     such = f"a {wanted.__name__}, such as {wanted.__name__}()" if wanted else "the algorithm's config"
     if isinstance(config, type):
-        raise InputError(f"config is the class {config.__name__}; give one made of it: {config.__name__}()")
+        raise InputError(f"config is the class {config.__name__}; give an instance: {config.__name__}()")
     if not dataclasses.is_dataclass(config) or not hasattr(config, "steps_per_update"):
         raise InputError(f"config is {told(config)}; it must be {such}")
     if wanted is not None and not isinstance(config, wanted):

@@ -182,9 +182,7 @@ def vectorize(
     """
     registry.check_environment(env)
     if isinstance(env, HostSource):
-        raise InputError(
-            f"vectorize takes environments in JAX, and {env.id} runs on the host: its `open` makes a batch"
-        )
+        raise InputError(f"vectorize needs a JAX environment, and {env.id} runs on the host: its `open` makes a batch")
     num_envs, pool_size = check_count(num_envs, "num_envs"), check_count(pool_size, "pool_size")
     if reset_policy not in resets.POLICIES:
         raise unknown("reset policy", reset_policy, resets.POLICIES)

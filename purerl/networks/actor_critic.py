@@ -113,13 +113,13 @@ class ActorCriticConfig(NetworkConfig):
     """Settings of the two networks."""
 
     share_body: bool = static(
-        default=False, doc="policy and value function share all below their heads, as is usual for images"
+        default=False, doc="policy and value function share everything below their heads, as is usual for images"
     )
-    rnn: str = static(default="none", doc="recurrent state", choices=("none", *RNNS))
+    rnn: str = static(default="none", doc="type of the recurrent layer", choices=("none", *RNNS))
     rnn_size: int = static(default=64, doc="units of the recurrent state", at_least=1)
     head_sizes: tuple[int, ...] = static(
         default=(),
-        doc="units of hidden layers that policy and value function have each, behind a body in common",
+        doc="units of separate hidden layers of policy and value function, after the shared body",
         at_least=1,
     )
 

@@ -22,7 +22,7 @@ from purerl.types import Array, Config, Key, PyTree, pytree, static
 class NetworkConfig(Config):
     """Settings of an algorithm with networks."""
 
-    network: str = static(default="auto", doc="torso", choices=TORSOS)
+    network: str = static(default="auto", doc="type of the torso", choices=TORSOS)
     hidden_sizes: tuple[int, ...] = static(default=(64, 64), doc="units of the hidden layers", at_least=1)
     activation: str = static(default="tanh", doc="hidden layers' activation", choices=tuple(ACTIVATIONS))
     layer_norm: bool = static(default=False, doc="normalize each hidden layer")
@@ -77,7 +77,7 @@ def make_torso(
     if network is not None:
         return own_torso(space, network)
     if config.network in CNNS and not any(image_shape(part) for part in leaves(space)):
-        raise InputError(f"network {config.network} is for images, and these observations have none: auto or mlp")
+        raise InputError(f"network {config.network} needs images, and these observations have none: use auto or mlp")
     torso = Torso(
         space=without_mask(space),
         kind=config.network,
@@ -108,7 +108,7 @@ def hidden_layers(config: NetworkConfig, sizes: tuple[int, ...], gain: float = 2
 def check_layers(hidden_sizes: tuple[int, ...], what: str) -> None:
     """Raise an `InputError` if there are no hidden layers but `what` needs one."""
     if not hidden_sizes:
-        raise InputError(f"hidden_sizes is empty; {what} needs one layer at least")
+        raise InputError(f"hidden_sizes is empty; {what} needs at least one layer")
 
 
 def encoder(

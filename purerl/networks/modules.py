@@ -82,7 +82,7 @@ def own_torso(space: Space, network: Module) -> tuple[nn.Module, int]:
       InputError: if it is no module, does not take such observations, or returns something else.
     """
     if isinstance(network, type):
-        raise InputError(f"network is the class {network.__name__}; give one made of it, or lambda rngs: ... for NNX")
+        raise InputError(f"network is the class {network.__name__}; give an instance, or lambda rngs: ... for NNX")
     if not is_module(network):
         raise InputError(
             f"network is {network!r}; it must be a module of flax or equinox or a pair (init, apply), observation "
@@ -97,17 +97,17 @@ def own_torso(space: Space, network: Module) -> tuple[nn.Module, int]:
         raise
     except Exception as error:  # whatever a user's module raises
         first = (str(error).strip() or type(error).__name__).splitlines()[0]
-        raise InputError(f"network {_name(network)} does not take observations of {seen}: {first}") from None
+        raise InputError(f"network {_name(network)} does not accept observations of {seen}: {first}") from None
     others = sorted(set(variables) - {"params"})
     if others:
-        raise InputError(f"network {_name(network)} holds {others[0]}; a network of an agent holds parameters alone")
+        raise InputError(f"network {_name(network)} holds {others[0]}; a network may only hold parameters")
     try:
         jax.eval_shape(lambda variables: torso.apply(variables, seen.zeros()), variables)
     except InvalidRngError as error:
         kind = re.search(r'PRNG for "(\w+)"', str(error))
         raise InputError(
-            f"network {_name(network)} draws random numbers{f' for {kind[1]}' if kind else ''}; a network of an agent "
-            "is a function of its parameters and the observation: leave dropout and noise out (deterministic=True)"
+            f"network {_name(network)} uses random numbers{f' for {kind[1]}' if kind else ''}; a network must be a "
+            "function of its parameters and the observation: disable dropout and noise (deterministic=True)"
         ) from None
     return torso, features.shape[-1]
 
@@ -154,7 +154,7 @@ class NNXTorso(nn.Module):
                 type(leaf).__name__ for leaf in jax.tree.leaves(rest, is_leaf=lambda x: isinstance(x, nnx.Variable))
             ]
             if held:
-                raise InputError(f"network {_name(module)} holds {held[0]}; a network of an agent holds Param alone")
+                raise InputError(f"network {_name(module)} holds {held[0]}; a network may only hold Param")
             return graph, params
 
         graph, shapes = _split_shapes(split)

@@ -39,8 +39,8 @@ class OPEN:
     """
 
     network: Any = number(doc="the weights, by layer")
-    step: float = static(default=1e-3, doc="alpha and beta, as there")
-    noise: float = static(default=1e-3, doc="alpha_s")
+    step: float = static(default=1e-3, doc="alpha and beta of the paper")
+    noise: float = static(default=1e-3, doc="alpha_s of the paper")
 
     @staticmethod
     def create(key: Key) -> "OPEN":

@@ -93,8 +93,8 @@ def optimizer_of(config: Any, steps_per_update: int, optimizer: Optimizer) -> Sc
 def _by_plan(optimizer: Optimizer) -> OptimizerFactory:
     if isinstance(optimizer, optax.GradientTransformation):
         raise InputError(
-            "optimizer is an optax transformation with a learning rate of its own; give the function that makes it, "
-            "such as optax.lion, and the config's learning_rate and schedule drive it"
+            "optimizer is an optax transformation with its own learning rate; give the function that makes it, such as "
+            "optax.lion, which then follows the config's learning_rate and its schedule"
         )
     if not callable(optimizer):
         raise InputError(f"optimizer is {optimizer!r}; it must be a function such as optax.lion, or of a GradientPlan")

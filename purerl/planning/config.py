@@ -31,7 +31,7 @@ class SearchConfig(NetworkConfig):
     value_scale: float = number(default=0.1, doc="gumbel: weight of Q values relative to the prior logits", above=0)
     normalize_search_value: bool = static(
         default=True,
-        doc="gumbel: divide the Q values at each node by their range where it is above 1",
+        doc="gumbel: divide the Q values at each node by their range if it is above 1",
     )
     dirichlet_fraction: float = number(
         default=0.25, doc="puct: fraction of Dirichlet noise in the root's prior", at_least=0, at_most=1

@@ -100,7 +100,7 @@ def _real(task_id: str, env_type: str, parameters: dict[str, Any] | None, config
     try:
         return _envpool().make(name, env_type="dm" if env_type == "dm" else "gymnasium", **config, **(parameters or {}))
     except (TypeError, ValueError, AssertionError) as error:
-        raise InputError(f"{task_id}: EnvPool refuses these settings: {str(error) or 'out of range'}") from None
+        raise InputError(f"{task_id}: EnvPool rejects these settings: {str(error) or 'out of range'}") from None
 
 
 def _real_name(task_id: str) -> str:

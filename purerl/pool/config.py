@@ -99,7 +99,9 @@ def make_environment(
         registry.check_environment(task)
         name, env = type(task).__name__, task
         if parameters:
-            raise InputError(f"parameters are for an id; give {name} its own when you make it: {', '.join(parameters)}")
+            raise InputError(
+                f"parameters only apply to an id; pass them to {name} when you make it: {', '.join(parameters)}"
+            )
     if not isinstance(env, Environment):
         raise InputError(f"{name} already runs on the host: only JAX environments and envpool/NAME make a pool")
     if groups := agent_groups.sizes(env):

@@ -95,7 +95,9 @@ def explain(run: Settings, tell: Callable[[str], None] = lambda text: None) -> E
     sizing.check_all(make_plan(run))  # as a run is, before anything is compiled
     setup = found.setup._replace(config=_short_wait(run.config))
     config = setup.config
-    tell(f"compiling {run.algorithm} on {run.environment} in a few forms, and trying each: some minutes ...")
+    tell(
+        f"compiling {run.algorithm} on {run.environment} in a few forms, and timing each: this takes a few minutes ..."
+    )
     try:
         timed = _timed_update(found.make, setup, run.options.seeds)
     except jax.errors.JaxRuntimeError as error:  # such as for more memory than there is

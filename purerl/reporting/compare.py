@@ -170,7 +170,9 @@ def rank(folders: Sequence[Path]) -> list[ComparedRun]:
     runs = [load(folder) for folder in folders]
     for run in runs[1:]:
         if run.task != runs[0].task:
-            raise InputError(f"{run.name} is on {run.task}, {runs[0].name} on {runs[0].task}: returns do not compare")
+            raise InputError(
+                f"{run.name} is on {run.task}, {runs[0].name} on {runs[0].task}: their returns are not comparable"
+            )
     runs = [run._replace(name=name) for run, name in zip(runs, short_names(folders), strict=True)]
     worst = min(worst_of(run) for run in runs)
     return sorted((failed_as(run, worst) for run in runs), key=lambda run: -run.center)

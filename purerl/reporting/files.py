@@ -100,7 +100,7 @@ def own_folder(path: Path) -> Path:
       InputError: if it is a link: what it names may be anything.
     """
     if path.is_symlink():
-        raise InputError(f"{path} is a link; a job writes into a folder of its own: put the folder itself there")
+        raise InputError(f"{path} is a link; a job needs a real folder: put the folder itself there")
     path.mkdir(exist_ok=True)
     return path
 

@@ -95,7 +95,7 @@ def play(env: Environment, policy: PlayPolicy | InProgram, key: Key, max_steps: 
       'Episode'
     """
     if isinstance(env, HostSource):
-        raise InputError(f"{env.id} runs on the host; only environments in JAX are played and drawn")
+        raise InputError(f"{env.id} runs on the host; only JAX environments can be played and drawn")
     if not isinstance(env, Environment) and not callable(getattr(env, "reset", None)):
         raise InputError(
             f"env is a {type(env).__name__}; it must be an environment, such as purerl.make('CartPole-v1')"

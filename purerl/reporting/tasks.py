@@ -64,11 +64,11 @@ def load(folders: Sequence[str | Path], scale: Mapping[str, tuple[float, float]]
     for algorithm in algorithms:
         for task in tasks:
             if (algorithm, task) not in runs:
-                raise InputError(f"{algorithm} has no run on {task}, and another algorithm has")
+                raise InputError(f"{algorithm} has no run on {task}, but another algorithm has one")
         counts = {task: len(runs[algorithm, task].returns) for task in tasks}
         if len(set(counts.values())) > 1:
             listed = ", ".join(f"{count} on {task}" for task, count in counts.items())
-            raise InputError(f"{algorithm} has other numbers of seeds on other tasks: {listed}")
+            raise InputError(f"{algorithm} has different numbers of seeds on its tasks: {listed}")
     for task in tasks:  # a seed that failed counts as the worst of any run of the task
         worst = min(compare.worst_of(runs[name, task]) for name in algorithms)
         runs |= {(name, task): compare.failed_as(runs[name, task], worst) for name in algorithms}

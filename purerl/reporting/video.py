@@ -31,7 +31,7 @@ def check(path: pathlib.Path) -> None:
     """
     check_named(path, "a video", SUFFIXES)
     if path.suffix.lower() in CODECS and importlib.util.find_spec("imageio_ffmpeg") is None:
-        raise InputError(f"{path.suffix} needs imageio: {install('video')}; .gif needs nothing")
+        raise InputError(f"{path.suffix} needs imageio: {install('video')}; .gif needs no package")
 
 
 def drawable(env: Environment, name: str) -> None:

@@ -67,7 +67,7 @@ class ActingPolicy:
         if self._carry is None or (num != self._num and not jax.tree.leaves(self._carry)):
             self._carry = self._algorithm.initial_carry(num)
         elif num != self._num:
-            raise InputError(f"the policy remembers {self._num} episodes; reset() before it sees {num}")
+            raise InputError(f"the policy remembers {self._num} episodes; call reset() before you pass {num}")
         key = jax.random.fold_in(self._key, self._time)
         action, self._carry = self._act(self.agent, self._carry, key, batch)
         self._num, self._time = num, self._time + 1
@@ -127,4 +127,4 @@ def check_same_spaces(trained: Environment | HostSource, env: Environment | Host
     for space in ("observation_space", "action_space"):
         before, now = getattr(trained, space), getattr(env, space)
         if form(before) != form(now):
-            raise InputError(f"{what}, whose spaces are others: {space} {before}, here {now}")
+            raise InputError(f"{what}, which has different spaces: {space} {before}, here {now}")

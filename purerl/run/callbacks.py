@@ -92,7 +92,7 @@ class View:
 
     def _alone(self, what: str) -> "Run":
         if distributed.several():
-            raise InputError(f"{what} cannot be asked for in a callback of several processes: each holds a part")
+            raise InputError(f"{what} is not available in a callback with several processes: each holds only a part")
         return self._open()
 
 

@@ -115,7 +115,7 @@ def find(folder: Path, which: str | int) -> tuple[Path, int]:
     text = str(which)
     if text == "best":
         if not best:
-            raise InputError(f"{folder.parent} has no best checkpoint: --keep-best keeps it while the run trains")
+            raise InputError(f"{folder.parent} has no best checkpoint: train with --keep-best to keep one")
         return best_folder(folder), best[-1]
     if text == "latest" and kept:
         return folder, kept[-1]

@@ -72,7 +72,7 @@ def check_actions(run: Settings, env: Environment) -> None:
     fitting = [name for name, other in sorted(ALGORITHMS.items()) if kind in other.actions and not other.teams]
     raise InputError(
         f"{run.algorithm} needs {' or '.join(entry.actions)} actions, and those of {run.environment} are {kind}, "
-        f"{env.action_space}; {', '.join(fitting)} take them"
+        f"{env.action_space}; {', '.join(fitting)} support them"
     )
 
 

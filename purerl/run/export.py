@@ -98,5 +98,5 @@ def onnx(function: BatchedAct, one: list[jax.ShapeDtypeStruct]) -> bytes:
     except Exception as error:  # whatever the converter raises
         first = (str(error).strip() or type(error).__name__).splitlines()[0]
         raise InputError(
-            f"this policy cannot be written as ONNX ({first[:120]}); .stablehlo takes every policy"
+            f"this policy cannot be written as ONNX ({first[:120]}); .stablehlo works for every policy"
         ) from None

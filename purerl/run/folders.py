@@ -116,7 +116,7 @@ def changes(
       InputError: if one differs that must not, or the checkpoint does not say what it was made with.
     """
     if not isinstance(written, str):
-        raise InputError(f"the checkpoint in {file.parent} does not say with which settings it was made")
+        raise InputError(f"the checkpoint in {file.parent} does not contain the settings that it was made with")
     before, now = toml.flat(written), toml.flat(text)
     told = []
     for name in [*now, *(name for name in before if name not in now)]:

@@ -170,7 +170,7 @@ class LongJob(abc.ABC):
         for line in self.notices:
             self.display.line(line)
         if distributed.several() and self._resume is not None:
-            self.display.line(f"if a process dies, all end; start all of them again with:\n  {self._resume}")
+            self.display.line(f"if one process dies, all of them exit; restart all of them with:\n  {self._resume}")
         try:
             with self.stop:
                 self.prepare()
@@ -204,7 +204,7 @@ class LongJob(abc.ABC):
             raise KeyboardInterrupt(code - 128)
         if code:
             where = "" if self.folder is None else f" in {self.folder}"
-            raise RuntimeError(f"the {self.kind.noun}{where} did not come to a good end; the lines above say why")
+            raise RuntimeError(f"the {self.kind.noun}{where} failed; the lines above give the reason")
 
     def compiled(self, compile_program: Callable[[], T]) -> T:
         """Return the result of `compile_program`; show and count the time that it takes."""
@@ -286,7 +286,7 @@ class LongJob(abc.ABC):
         with contextlib.suppress(InputError):  # of checkpoints that are a link
             if not self.has_saved():
                 return f"no checkpoint yet, start over with:\n  {self._resume}"
-        return f"the last checkpoint is kept, go on with:\n  {self._resume}"
+        return f"the last checkpoint is kept, resume with:\n  {self._resume}"
 
     def has_saved(self) -> bool:
         """Return whether the folder holds a state to resume from."""
@@ -298,7 +298,7 @@ class LongJob(abc.ABC):
         if self._resume is None:
             self.display.line(at)
         else:
-            self.display.line(f"{at}; go on with:\n  {self._resume}" if self.position else f"{at}; {self._kept()}")
+            self.display.line(f"{at}; resume with:\n  {self._resume}" if self.position else f"{at}; {self._kept()}")
         return 128 + self.stop.signal
 
 

@@ -88,11 +88,13 @@ def old_run(
     known(display)
     callbacks = checked(callbacks)
     if agent_file.find(folder):
-        raise InputError(f"{folder} is an agent, no run to resume; a new run begins with it by --start {folder}")
+        raise InputError(
+            f"{folder} is an exported agent, not a run to resume; to start a new run from it, use --start {folder}"
+        )
     run, kinds = saved_settings(folder, handed), hints(RunOptions)
     for name in options:
         if name not in RESUMED:
-            raise unknown("setting that a resumed run takes", name, (*RESUMED, "total_timesteps"))
+            raise unknown("setting of a resumed run", name, (*RESUMED, "total_timesteps"))
     options = {name: coerce(value, kinds[name], name) for name, value in options.items()}
     run = dataclasses.replace(run, options=dataclasses.replace(run.options, **options))
     if total_timesteps is not None:
@@ -107,7 +109,7 @@ def old_run(
         job.close()
         raise InputError(
             f"total_timesteps is {int(run.config.total_timesteps):,}; the run in {folder} has done "
-            f"{job.update * run.config.steps_per_update:,} already: it takes more"
+            f"{job.update * run.config.steps_per_update:,} already: give a larger number"
         )
     if job.length_changed:
         job.notices.append("schedules that go by the length of the run follow the new length from here on")

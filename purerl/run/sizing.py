@@ -39,13 +39,13 @@ def check(planned: Plan) -> None:
         raise InputError(
             f"the observations of a rollout take {taken / 1e9:,.1f} GB: twice {each:,} bytes x {config.num_envs} "
             f"environments x {config.rollout_length} steps{seeds}; {there * devices / 1e9:,.1f} GB are free. "
-            f"--num-envs auto takes as many environments as fit{hint}"
+            f"--num-envs auto uses as many environments as fit{hint}"
         )
     vector = memory.nbytes(planned.shapes.state.vector)
     if vector > there * devices:
         raise InputError(
             f"{config.num_envs} environments and their pool of reset states, of {options.seeds} seeds take "
-            f"{vector / 1e9:,.1f} GB; {there * devices / 1e9:,.1f} GB are free: give smaller num_envs and pool_size"
+            f"{vector / 1e9:,.1f} GB; {there * devices / 1e9:,.1f} GB are free: reduce num_envs or pool_size"
         )
 
 
@@ -58,7 +58,7 @@ def check_agents(planned: Plan) -> None:
         seeds = f" of {options.seeds} seeds" if options.seeds > 1 else ""
         raise InputError(
             f"parameters and optimizer{seeds} take {agent / 1e9:,.1f} GB, and an update twice as much; "
-            f"{there / 1e9:,.1f} GB are free: smaller hidden_sizes take less"
+            f"{there / 1e9:,.1f} GB are free: reduce hidden_sizes"
         )
 
 

@@ -155,8 +155,8 @@ def check_acts_alone(run: TrainedRun) -> None:
     """Raise an `InputError` if an agent needs more than observations to act."""
     if run.settings.config.plans:
         raise InputError(
-            f"{run.settings.algorithm} searches from the environment's state, which no observation holds: its agents "
-            "are evaluated and played, not exported or given observations; .safetensors holds their numbers"
+            f"{run.settings.algorithm} plans from the environment's state, which observations do not contain: evaluate "
+            "or play its agents; only export to .safetensors, which holds their parameters, is possible"
         )
 
 

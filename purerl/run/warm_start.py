@@ -43,15 +43,15 @@ def begin_with(fresh: PyTree, given: PyTree, name: str, frozen: bool = False) ->
     of = jax.tree_util.keystr
     there = {of(path): leaf for path, leaf in jax.tree_util.tree_leaves_with_path(given)}
     if not any(path.startswith(KNOWN[0]) for path in map(field_of, there)):
-        raise InputError(f"{name} cannot begin with the given agent: it has no field params")
+        raise InputError(f"{name} cannot start from the given agent, which has no field params")
 
     own = {of(path) for path, _ in jax.tree_util.tree_leaves_with_path(fresh)}
     missing = [field_of(path) for path in there if path not in own]
     lost = sorted({path.split(".")[1].split("[")[0] for path in missing if path.startswith(KNOWN)})
     if lost:
         raise InputError(
-            f"{name} would lose what it is to begin with: {', '.join(lost)}; give it the same algorithm and "
-            "the same settings of normalization"
+            f"{name} cannot keep these parts of the given agent: {', '.join(lost)}; use the same algorithm "
+            "and the same normalization settings"
         )
 
     def choose(path: KeyPath, leaf: Array) -> Array:
@@ -59,7 +59,7 @@ def begin_with(fresh: PyTree, given: PyTree, name: str, frozen: bool = False) ->
         fits = known is not None and known.shape == leaf.shape and known.dtype == leaf.dtype
         keeps = field_of(of(path)).startswith(KNOWN)
         if not fits and keeps:
-            raise InputError(f"{name} does not fit what it is to begin with: {of(path)}")
+            raise InputError(f"{name} does not fit the given agent: {of(path)}")
         return jnp.asarray(known) if fits and (frozen or keeps) else leaf
 
     return jax.tree_util.tree_map_with_path(choose, fresh)

@@ -49,7 +49,9 @@ def about(path: Path) -> dict[str, str]:
     with _opened(path) as file:
         found = file.metadata() or {}
     if any(len(text) > reading.SETTINGS for text in found.values()):
-        raise InputError(f"{path} is not the file of an agent: a text in it has more than {reading.SETTINGS:,} letters")
+        raise InputError(
+            f"{path} is not the file of an agent: a text in it has more than {reading.SETTINGS:,} characters"
+        )
     return found
 
 

@@ -60,7 +60,7 @@ class RunOptions:
     """The settings of a run apart from its algorithm's config."""
 
     seeds: int = option(1, "agents trained in parallel, in one program", "N", at_least=1, at_most=MOST)
-    seed: int = option(0, "the first seed; agent i has seed + i", "S")
+    seed: int = option(0, "first seed; agent i uses seed + i", "S")
     start: str | None = option(
         None,
         "begin with the parameters and statistics of a trained run, and with the settings of its networks",
@@ -91,7 +91,7 @@ class RunOptions:
     devices: int | str = option(
         "auto", "number of devices", "N", meaning="auto: one per seed, up to the number available"
     )
-    mesh: tuple[str, ...] = option((), "how devices are used, such as seed=4,data=2", "SIZES", meaning="seeds first")
+    mesh: tuple[str, ...] = option((), "axes of the device mesh, such as seed=4,data=2", "SIZES", meaning="seeds first")
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -99,7 +99,7 @@ class SweptRunOptions:
     """The options of a sweep's runs: fields of `RunOptions` whose default or meaning differs in a sweep."""
 
     seeds: int = option(8, "agents of each trial", "N", at_least=1, at_most=MOST)
-    seed: int = option(0, "the first seed; it also samples the trials", "S")
+    seed: int = option(0, "first seed; it also determines the trials", "S")
     devices: int | str = option(
         "auto", "devices that share the agents", "N", meaning="auto: all, on a CPU one per core"
     )
@@ -116,7 +116,7 @@ class SearchOptions:
         choices=(*DESIGNS, "halving", "pbt"),
     )
     metric: str = option(
-        "episode_return", "the column of metrics.csv that trials are judged by; -NAME: the lowest is the best", "NAME"
+        "episode_return", "column of metrics.csv that ranks the trials; -NAME: lower is better", "NAME"
     )
     trials: int = option(64, "number of trials; for PBT the size of the population", "N", at_least=1, at_most=MOST)
     points: int = option(50, "points of each curve", "N", at_least=1, at_most=10000)
@@ -125,7 +125,11 @@ class SearchOptions:
     )
     eta: int = option(3, "halving: one in this many trials reaches the next rung", "N", at_least=2, at_most=MOST)
     rungs: int = option(
-        3, "halving: lengths at which trials are compared, the last the whole run", "N", at_least=2, at_most=32
+        3,
+        "halving: number of lengths at which trials are compared, the last being the complete run",
+        "N",
+        at_least=2,
+        at_most=32,
     )
     slots: int = option(
         0, "halving: trials trained at once", "N", at_least=0, at_most=MOST, meaning="0: as many as reach the last rung"
@@ -136,7 +140,7 @@ class SearchOptions:
     checkpoint_interval: float = option(60.0, "time between two checkpoints", "SECONDS", at_least=0)
     fresh_seeds: int = option(
         0,
-        "train the best settings with this many other seeds at the end: the score that selected them is optimistic",
+        "train the best settings with this many new seeds at the end: the score that selected them is optimistic",
         "N",
         at_least=0,
         at_most=MOST,
@@ -161,7 +165,7 @@ class EvolveOptions:
         0.01, "learning rate of Adam, the optimizer of openes and of meta-gradients", "X", at_least=0
     )
     inner_updates: int = option(
-        5, "updates of an agent that a meta-gradient goes back through", "K", at_least=1, at_most=MOST
+        5, "updates of an agent through which a meta-gradient is backpropagated", "K", at_least=1, at_most=MOST
     )
     meta_entropy_coefficient: float = option(0.01, "weight of the entropy in the outer loss", "X", at_least=0)
     antithetic: bool = option(True, "sample candidates in pairs, mean + e and mean - e", "BOOL")

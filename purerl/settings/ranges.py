@@ -34,7 +34,7 @@ class Range:
         """Raise an `InputError` for ends that do not form a range."""
         low, high = self.low, self.high
         if not (_is_number(low) and _is_number(high)):
-            raise InputError(f"a range from {low!r} to {high!r} is none: its ends must be numbers")
+            raise InputError(f"a range from {low!r} to {high!r} is invalid: its ends must be numbers")
         if not low < high or not (math.isfinite(low) and math.isfinite(high)):
             raise InputError(f"the range {low!r}:{high!r} is empty; it must be LOW:HIGH with LOW below HIGH")
         if self.log and low <= 0:
@@ -223,12 +223,12 @@ def _fields(owner: object) -> dict[str, dataclasses.Field]:
 def _bind_range(name: str, wanted: Range, hint: object, static: bool) -> Range:
     if static:
         raise InputError(
-            f"{name} is a shape, each value of which is a separate program: list its values, such as {name}=4,16"
+            f"{name} is a shape, and each of its values compiles a program: list its values, such as {name}=4,16"
         )
     low, high = wanted.low, wanted.high
     allowed = typing.get_args(hint) if isinstance(hint, types.UnionType) else (hint,)
     if not set(allowed) & {int, float, Any}:
-        raise InputError(f"{name} takes no range from {low!r} to {high!r}: list its values")
+        raise InputError(f"{name} does not accept the range from {low!r} to {high!r}: list its values")
     whole = wanted.whole or (int in allowed and float not in allowed)
     if whole and (low != int(low) or high != int(high)):
         raise InputError(f"{name} is an integer; its range {low!r}:{high!r} must be of integers")

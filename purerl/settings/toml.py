@@ -105,14 +105,14 @@ def read_folder(folder: Path, kind: JobKind, *needed: str, handed: Collection[st
     lacking = [part for part in from_python if part not in handed] if isinstance(from_python, list) else ["objects"]
     if from_python and lacking:
         raise InputError(
-            f"the {kind.noun} in {folder} was made in Python from objects that no file holds "
-            f"({', '.join(map(str, lacking))}): continue there with the same arguments: {kind.resume_call(folder)}"
+            f"the {kind.noun} in {folder} was made in Python from objects that no file can hold "
+            f"({', '.join(map(str, lacking))}): resume it there with the same arguments: {kind.resume_call(folder)}"
         )
     missing = [name for name in ("format", *needed) if name not in table]
     if missing:
         raise InputError(f"{file} is not complete: it has no {' and no '.join(missing)}")
     if _text_of(file).rstrip().rpartition("\n")[2] != END:
-        raise InputError(f"{file} is cut off: its last line is not '{END}'; add it there if all settings are")
+        raise InputError(f"{file} is cut off: its last line is not '{END}'; add this line if all settings are there")
     return table
 
 

@@ -149,7 +149,7 @@ class Chunks(Search):
             raise error
         if jax.process_count() > 1:  # the others are in the middle of it
             raise InputError(
-                f"there is no memory for {self.sizes[number]} trials at once: give a smaller chunk"
+                f"there is not enough memory for {self.sizes[number]} trials at once: give a smaller chunk"
             ) from None
         assert self._chunk is not None
         self.curves.forget(self.plan.groups[number].members[self._chunk])

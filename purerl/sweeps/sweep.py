@@ -270,7 +270,7 @@ class Sweep(LongJob):
             self.display.line(f"best: {self.plan.measure} {number(result.best_return)} with {values_text(result.best)}")
             self.display.line(result.fresh_text())
         else:
-            self.display.line(f"no trial is the best: none has a {self.plan.measure} and stayed finite")
+            self.display.line(f"there is no best trial: none has a {self.plan.measure} and stayed finite")
         if self.folder is not None:
             best = "best.toml, " if result.best else ""
             self.display.line(f"see {self.folder}/: trials.csv, curves.npz, {best}and the plots")

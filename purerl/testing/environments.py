@@ -289,5 +289,5 @@ def _check_time_limit(env: Environment, name: str, play: object, record: RandomP
     played = play(dataclasses.replace(env, time_limit=short))  # type: ignore[type-var]
     longest = int(played.length.max())
     if longest > int(short):
-        raise InputError(f"{name}: with time_limit = {int(short)} an episode went on to step {longest}")
+        raise InputError(f"{name}: with time_limit = {int(short)} an episode continued to step {longest}")
     return Check("episodes end by their time limit", f"{int(limit)} steps")

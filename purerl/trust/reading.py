@@ -129,7 +129,7 @@ def toml(written: str, source: object) -> dict[str, Any]:
       InputError: if it is none, or tables nest too deep or integers are too long.
     """
     if len(written) > SETTINGS:
-        raise InputError(f"{source} is not a TOML file of settings: it has more than {SETTINGS:,} letters")
+        raise InputError(f"{source} is not a TOML file of settings: it has more than {SETTINGS:,} characters")
     for line in written.splitlines():
         if line.partition("=")[0].count(".") > DEEPEST:  # each line would take as long as its key
             raise InputError(f"{source} is not a TOML file: tables are nested more than {DEEPEST} deep")

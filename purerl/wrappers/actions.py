@@ -79,8 +79,8 @@ class RewardScale(Wrapper):
 class RewardClip(Wrapper):
     """Clips every reward to `low` .. `high`."""
 
-    low: float = number(default=-1.0, doc="least reward")
-    high: float = number(default=1.0, doc="greatest reward")
+    low: float = number(default=-1.0, doc="lowest reward")
+    high: float = number(default=1.0, doc="highest reward")
 
     def step(self, key: Key, state: PyTree, action: PyTree) -> tuple[PyTree, TimeStep]:
         """Step and clip."""

@@ -38,7 +38,7 @@ class Wrapper(Environment):
         """
         name = type(self).__name__
         if isinstance(self.env, str):
-            raise InputError(f"{name} takes an environment, not the text '{self.env}': purerl.make('{self.env}')")
+            raise InputError(f"{name} needs an environment, not the text '{self.env}': purerl.make('{self.env}')")
         if isinstance(self.env, HostSource):
             raise InputError(f"{name} wraps environments in JAX, and {self.env.id} runs on the host")
         validate(self, name, only_static=True)

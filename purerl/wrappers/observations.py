@@ -27,7 +27,7 @@ class FrameStack(Wrapper):
     """
 
     keeps_state: ClassVar[bool] = True
-    num_frames: int = static(default=4, doc="observations shown at once", at_least=1)
+    num_frames: int = static(default=4, doc="number of stacked observations", at_least=1)
 
     def reset(self, key: Key) -> tuple[Wrapped, PyTree]:
         """Repeat the first observation."""
@@ -62,7 +62,7 @@ class FrameStack(Wrapper):
 
         def stacked(space: Space) -> Space:
             if not isinstance(space, Box):
-                raise InputError(f"FrameStack takes observations in a Box, not in a {type(space).__name__}")
+                raise InputError(f"FrameStack needs observations in a Box, not in a {type(space).__name__}")
             shape = space.shape or (1,)
             tile = lambda bound: _tiled(bound, shape, self.num_frames)
             longer = (*shape[:-1], shape[-1] * self.num_frames)
@@ -172,7 +172,7 @@ class ActionMask(Wrapper):
 
         def masked(one: EnvironmentSpec) -> Space:
             if not isinstance(one.action_space, Discrete):
-                raise InputError(f"ActionMask takes discrete actions, not a {type(one.action_space).__name__}")
+                raise InputError(f"ActionMask needs discrete actions, not a {type(one.action_space).__name__}")
             rest, beside = _apart_space(one.observation_space)
             mask = Box(low=0, high=1, shape=(one.action_space.n,), dtype=jnp.bool_)
             return _together_space(rest, beside | {"action_mask": mask})
@@ -184,7 +184,7 @@ class ActionMask(Wrapper):
 class Cast(Wrapper):
     """Converts the arrays of observations that lie in a Box to another dtype."""
 
-    dtype: Any = static(default=jnp.float32, doc="the dtype shown")
+    dtype: Any = static(default=jnp.float32, doc="dtype of the observations")
 
     def reset(self, key: Key) -> tuple[PyTree, PyTree]:
         """Cast the first observation."""

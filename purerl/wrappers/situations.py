@@ -187,7 +187,7 @@ def sides(env: Environment) -> tuple[str, ...]:
     sizes = agent_groups.sizes(env)
     wrong = no_sides(env) if sizes else ""
     if wrong:
-        raise InputError(f"a search plays for one agent, or for two that move in turns and see alike; {wrong}")
+        raise InputError(f"planning needs one agent, or two that take turns and have the same spaces; {wrong}")
     return tuple(sizes)
 
 
@@ -203,7 +203,7 @@ def no_sides(env: Environment) -> str:
     if list(sizes.values()) != [1, 1]:
         return f"{name} has {sum(sizes.values())} agents"
     if len({(str(seen[side].struct), repr(acts[side])) for side in sizes}) > 1:
-        return f"the sides of {name} do not see and do alike"
+        return f"the sides of {name} have different observation or action spaces"
     return ""
 
 

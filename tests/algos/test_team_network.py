@@ -70,5 +70,5 @@ def test_each_agent_has_a_memory_of_its_own():
 
 def test_sequences_need_a_recurrent_network():
     for changes in ({"burn_in": 5}, {"sequence_length": 4}):
-        with pytest.raises(InputError, match=r"vdn: burn_in and sequence_length .* choose rnn"):
+        with pytest.raises(InputError, match=r"vdn: burn_in and sequence_length .* also set rnn"):
             made(**changes)

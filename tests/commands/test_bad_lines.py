@@ -129,7 +129,7 @@ def lines():
     for algorithm in ("dqn", "c51", "iqn", "munchausen", "qrdqn", "rainbow", "pqn", "r2d2", "disco"):
         yield ("train", algorithm, "Pendulum-v1"), f"{algorithm} needs discrete actions"
     for algorithm in ("ddpg", "td3"):
-        yield ("train", algorithm, "CartPole-v1"), "reinforce, sac, spo, vmpo take them"
+        yield ("train", algorithm, "CartPole-v1"), "reinforce, sac, spo, vmpo support them"
     for command in cli.COMMANDS:
         yield (command, "--nonsense"), "No such option '--nonsense'"
     yield from MORE
@@ -206,7 +206,7 @@ MORE = [
     (("train", "vdn", "CartPole-v1"), "no groups of agents"),
     ((*TRAIN, "--self-play", "4"), "self-play"),
     (("train", "alphazero", "CartPole-v1", "--self-play", "4"), "self-play needs a game of two groups of agents"),
-    (("train", "alphazero", "CoinGame"), "a search plays for one agent, or for two that move in turns"),
+    (("train", "alphazero", "CoinGame"), "planning needs one agent, or two that take turns"),
     (("train", "alphazero", "CartPole-v1", "--search", "minimax"), "search is 'minimax'; allowed: gumbel, puct"),
     (("train", "alphazero", "CartPole-v1", "--num-simulations", "0"), "num_simulations is 0; it must be at least 1"),
     (("train", "alphazero", "CartPole-v1", "--sampler", "serial"), "planning cannot be combined with host"),
@@ -390,7 +390,7 @@ def test_alone_a_group_shows_its_help(capsys, words):
         (("ppo", "CartPole-v1", "--levels-temperature", "1"), "levels_temperature is an option of levels"),
         (
             ("ppo", "CartPole-v1", "--levels", "plr"),
-            "CartPole draws no levels of its own: give levels_over, such as gravity",
+            "CartPole does not define levels of its own: give levels_over, such as gravity",
         ),
         (("ppo", "CartPole-v1", "--levels", "plr", "--levels-over", "gravitu=1:2"), "did you mean 'gravity'"),
         (("ppo", "MatrixGame", "--levels", "dr", "--levels-over", "a=1:2"), "and MatrixGame has groups of agents"),

@@ -38,7 +38,7 @@ def test_fewer_steps_than_can_be_checked_are_refused():
 @pytest.mark.long
 def test_an_algorithm_is_checked(capsys):
     code, err = told(capsys, "check", "tests.helpers.reinforce:untold")
-    assert code == 2 and "does not say which config it takes" in err and err.count("\n") == 1
+    assert code == 2 and "has no annotation of its config" in err and err.count("\n") == 1
     result = CliRunner().invoke(cli, ["check", "a2c", "--actions", "discrete"], catch_exceptions=False)
     assert "a2c: " in result.output.splitlines()[0] and "checks passed" in result.output
 

@@ -41,7 +41,7 @@ def test_where_it_was_not_trained(run_folder, tmp_path, capsys):
         (("--grid", "3x3"), "--grid only works with a recording"),
         (("--grid", "0x3", "--gif", "x.gif"), "write ROWSxCOLUMNS"),
         (("--env.rowz", "3"), "unknown parameter of Catch 'rowz': did you mean 'rows'"),
-        (("--env.rows", "6"), "whose spaces are others"),
+        (("--env.rows", "6"), "which has different spaces"),
         (("--html", "x.html"), "--html is for brax"),
         (("--checkpoint", "7"), "has no checkpoint 7; allowed: latest, 10"),
     ):

@@ -13,7 +13,7 @@ from purerl.errors import InputError
         (["evolve"], "no objective given"),
         (["evolve", "lpoo"], "unknown objective 'lpoo': did you mean 'lpo'?"),
         (["evolve", "dpo", "--tasks", "CartPole-v1,Pendulum-v1"], "tasks must have actions of one kind"),
-        (["evolve", "dpo", "--population", "5"], "antithetic sampling draws pairs: take 6"),
+        (["evolve", "dpo", "--population", "5"], "antithetic sampling needs pairs: use 6"),
         (
             ["evolve", "dpo", "--env.gravityy", "3:5"],
             "unknown parameter of CartPole-v1 'gravityy': did you mean 'gravity'?",

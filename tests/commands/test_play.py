@@ -55,7 +55,7 @@ def test_a_person_plays(capsys, monkeypatch):
     monkeypatch.setattr("builtins.input", lambda prompt: next(said))
     assert run("pgx/tic_tac_toe", "--against", "random", "--seed", "3") == 0
     out = capsys.readouterr().out
-    assert out.startswith("you are ") and "'x9' is no legal move; legal: a1, b1, c1" in out
+    assert out.startswith("you are ") and "'x9' is not a legal move; legal: a1, b1, c1" in out
     assert out.splitlines()[-1].rpartition(" in ")[0] in ("you win", "you lose", "a draw")
 
 
@@ -73,12 +73,15 @@ def test_a_person_leaves(capsys, monkeypatch):
     ("words", "part"),
     [
         (("CartPole-v1",), "--gif FILE, --terminal or --against PLAYER"),
-        (("CartPole-v1", "--against", "random"), "is none: it has one agent"),
-        (("MatrixGame", "--against", "random"), "is none: the agents of MatrixGame act at the same time"),
-        (("pgx/kuhn_poker", "--against", "random"), "is none: it has no board that is drawn as text"),
+        (("CartPole-v1", "--against", "random"), "is not one: it has one agent"),
+        (("MatrixGame", "--against", "random"), "is not one: the agents of MatrixGame act at the same time"),
+        (("pgx/kuhn_poker", "--against", "random"), "is not one: it has no board that is drawn as text"),
         (("pgx/tic_tac_toe", "--against", "lookahed"), "did you mean 'lookahead'"),
-        (("pgx/tic_tac_toe", "--against", "random", "--terminal"), "leave out --policy, --gif and --terminal"),
-        (("pgx/tic_tac_toe", "--seat", "second", "--terminal"), "--seat is for --against"),
+        (
+            ("pgx/tic_tac_toe", "--against", "random", "--terminal"),
+            "it cannot be combined with --policy, --gif or --terminal",
+        ),
+        (("pgx/tic_tac_toe", "--seat", "second", "--terminal"), "--seat only works with --against"),
         (("CartPol-v1", "--terminal"), "CartPole-v1"),
         (
             ("CartPole-v1", "--terminal", "--policy", "nope"),

@@ -26,7 +26,7 @@ def test_bad_folders_and_files(capsys, tmp_path, monkeypatch):
     for words, message in (
         (("nowhere",), "there is no run in nowhere: no such folder"),
         (("empty",), "cannot read empty/config.toml"),
-        (("empty", "--out", "x.html"), "--out is for the page of several runs"),
+        (("empty", "--out", "x.html"), "--out only works with several runs"),
         (("empty", "empty", "--out", "x.png"), "x.png must end in .html"),
     ):
         code, err = told(capsys, "report", *words)

@@ -130,7 +130,7 @@ def test_a_callback_is_called_in_the_first_process_and_ends_them_all(tmp_path, m
     assert [code for code, _, _ in results] == [0, 0], results
     assert "ended early, at update 10 of 20: enough" in results[0][1]
     (calls,) = folder.glob("calls-*.txt")
-    refused = "an agent cannot be asked for in a callback of several processes: each holds a part"
+    refused = "an agent is not available in a callback with several processes: each holds only a part"
     assert calls.read_text().splitlines() == [f"5 3 {refused}", f"10 3 {refused}"]
     assert checkpoint.steps(folder / "checkpoints")[-1] == 10
     assert len(rows(folder)) == 1 + 3 * 2
@@ -168,7 +168,7 @@ def test_a_lost_process_stops_the_others_and_the_run_goes_on(tmp_path):
     code, out, err = finish(processes[:1], distributed.LOST_SECONDS + 30)[0]
     assert time.monotonic() - killed < distributed.LOST_SECONDS + 15
     assert code in ENDED, err
-    assert f"if a process dies, all end; start all of them again with:\n  purerl train --resume {folder}" in out
+    assert f"if one process dies, all of them exit; restart all of them with:\n  purerl train --resume {folder}" in out
     assert "Traceback" not in err
     kept = checkpoint.steps(folder / "checkpoints")
     assert kept

@@ -9,7 +9,7 @@ from purerl.errors import InputError
 @pytest.mark.parametrize(
     ("given", "mesh", "message"),
     [
-        (3, (), "3 devices are asked for; there are 2 (cpu)"),
+        (3, (), "3 devices are requested; there are 2 (cpu)"),
         (0, (), "devices is 0; it must be auto or an integer from 1 to 1024"),
         ("many", (), "devices is many; it must be auto or an integer from 1 to 1024"),
         ("auto", ("dat=2",), "unknown mesh axis 'dat': did you mean 'data'? allowed: data, seed, trial"),

@@ -130,7 +130,7 @@ PENDULUM = Task("Pendulum-v1", purerl.make("Pendulum-v1"), CONFIG, 256)
     [
         (
             {"strategy": OpenES(population=5)},
-            "population is 5; antithetic sampling draws pairs: take 6, or turn it off",
+            "population is 5; antithetic sampling needs pairs: use 6, or turn it off",
         ),
         ({"candidate": PolicyGradient()}, "PolicyGradient has no parameters to evolve: none of its leaves is a float"),
         (

@@ -83,7 +83,7 @@ def test_what_is_refused():
     with pytest.raises(InputError, match=r"actions of one kind: CartPole-v1 \(Discrete\), Pendulum-v1 \(Box\)"):
         meta_evaluate([evolved()], ["Pendulum-v1"], seeds=2, tuning=0)
     other = evolved()._replace(plan=evolved().plan._replace(name="kl"))
-    with pytest.raises(InputError, match="the runs evolved different things: dpo, kl"):
+    with pytest.raises(InputError, match="the runs evolved different objectives: dpo, kl"):
         meta_evaluate([evolved(), other], seeds=2)
     with pytest.raises(InputError, match="compares parts of purerl's algorithms; dpo belongs to none of them"):
         meta_evaluate([evolved()._replace(plan=evolved().plan._replace(algorithm=""))])

@@ -125,7 +125,7 @@ def test_snes_by_hand(key):
 
 
 def test_odd_populations_are_refused():
-    with pytest.raises(InputError, match="population is 7; antithetic sampling draws pairs: take 8, or turn it off"):
+    with pytest.raises(InputError, match="population is 7; antithetic sampling needs pairs: use 8, or turn it off"):
         check_population(7, True)
     with pytest.raises(InputError, match="population is 1; it must be at least 2"):
         check_population(1, False)
@@ -137,7 +137,7 @@ def test_odd_populations_are_refused():
     [
         ({"strategy": "cma-es"}, r"unknown strategy 'cma-es': did you mean 'cma_es'\? allowed: ars, .*snes, xnes$"),
         ({"strategy": "evosax:openes"}, r"unknown strategy 'evosax:openes': .*allowed: ars"),
-        ({"strategy": "pgpe", "population": 5}, "PGPE of evosax refuses a population of 5: "),
+        ({"strategy": "pgpe", "population": 5}, "PGPE of evosax rejects a population of 5: "),
     ],
 )
 def test_a_strategy_that_cannot_be_is_one_line(changes, message):

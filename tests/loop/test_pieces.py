@@ -108,13 +108,16 @@ CALLS = {  # what is called -> the words that its line must hold
     ),
     "objective: number": (lambda: of(objective=3), "objective is 3; it must be a function (log_ratio, advantage"),
     "objective: arity": (lambda: of(objective=lambda ratio, advantage: ratio), "takes (ratio, advantage); it must"),
-    "objective: class": (lambda: of(objective=Clip), "objective is the class Clip; give one made of it"),
+    "objective: class": (lambda: of(objective=Clip), "objective is the class Clip; give an instance"),
     "loss: arity": (lambda: of(loss=lambda samples: samples.value), "loss <lambda> takes (samples); it must be"),
     "callback: arity": (
         lambda: purerl.train(ppo, ENV, CONFIG, callbacks=[lambda update: 0]),
         "takes (update); it must",
     ),
-    "partial: by position": (lambda: make_train(functools.partial(ppo, 3), ENV, CONFIG), "has 3 by position; name"),
+    "partial: by position": (
+        lambda: make_train(functools.partial(ppo, 3), ENV, CONFIG),
+        "has 3 by position; pass it by name",
+    ),
     "exploration: number": (
         lambda: make_train(functools.partial(dqn, exploration=3), ENV, DQNConfig()),
         "exploration is 3",
@@ -132,7 +135,7 @@ CALLS = {  # what is called -> the words that its line must hold
     # environments
     "env: text": (lambda: make_compiled_train(ppo, "CartPole-v1", CONFIG), "purerl.make('CartPole-v1')"),
     "env: none": (lambda: make_train(ppo, None, CONFIG), "environment is None"),
-    "env: class": (lambda: make_train(ppo, CartPole, CONFIG), "the class CartPole; give one made of it"),
+    "env: class": (lambda: make_train(ppo, CartPole, CONFIG), "the class CartPole; give an instance"),
     "env: number": (lambda: make_trainer(ppo, 4, CONFIG), "environment is 4"),
     "env: of gymnasium": (lambda: make_train(ppo, foreign("gymnasium.core"), CONFIG), "purerl.make('gymnasium/NAME')"),
     "env: of gym": (lambda: make_train(ppo, foreign("gym.envs"), CONFIG), "purerl.make('gymnasium/NAME')"),
@@ -256,7 +259,7 @@ CALLS = {  # what is called -> the words that its line must hold
     "train: environment": (lambda: purerl.train("ppo", "Ant"), "did you mean 'brax/ant'"),
     "train: foreign": (lambda: purerl.train("ppo", foreign("gymnasium.core")), "purerl.make('gymnasium/NAME')"),
     "train: number": (lambda: purerl.train("ppo", 3), "environment is 3"),
-    "train: class": (lambda: purerl.train("ppo", CartPole), "the class CartPole; give one made of it"),
+    "train: class": (lambda: purerl.train("ppo", CartPole), "the class CartPole; give an instance"),
     "train: config": (lambda: purerl.train("ppo", "CartPole-v1", DQNConfig()), "it must be a PPOConfig"),
     "train: setting": (lambda: purerl.train("ppo", "CartPole-v1", lr=1), "did you mean 'learning_rate'"),
     "train: value": (lambda: purerl.train("ppo", "CartPole-v1", num_envs="many"), "num_envs is 'many'"),

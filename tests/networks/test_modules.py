@@ -241,9 +241,9 @@ WRONG: dict[str, tuple[Any, str]] = {
     "a name": ("nature", "it must be a module"),
     "no features": (Flat(), "network Flat returned float32[]; it must return features"),
     "other state": (Counts(), "network Counts holds batch_stats"),
-    "other observations": (Wants(), "network Wants does not take observations of Box"),
-    "its class": (Modern, "network is the class Modern; give one made of it"),
-    "dropout": (Dropped(), "network Dropped draws random numbers for dropout"),
+    "other observations": (Wants(), "network Wants does not accept observations of Box"),
+    "its class": (Modern, "network is the class Modern; give an instance"),
+    "dropout": (Dropped(), "network Dropped uses random numbers for dropout"),
     "dropout of NNX": (lambda rngs: nnx.Dropout(0.5, rngs=rngs), "holds"),
 }
 

@@ -52,7 +52,7 @@ def test_the_better_one_is_first_and_drawn(folders, tmp_path):
 
 
 def test_what_cannot_be_compared(folders):
-    with pytest.raises(InputError, match="dqn has no run on Acrobot-v1, and another algorithm has"):
+    with pytest.raises(InputError, match="dqn has no run on Acrobot-v1, but another algorithm has one"):
         tasks.load(folders[:3])
     with pytest.raises(InputError, match="ppo has two runs on CartPole-v1; give one for each task"):
         tasks.load([folders[0], *folders])

@@ -52,7 +52,7 @@ def test_what_it_remembers_stays_inside(recurrent):
     batch = np.stack([np.asarray(policy(step)) for step in seen])
     np.testing.assert_array_equal(batch, wanted)
     assert (np.stack([by_hand(algorithm, agent, step[None])[0] for step in seen]) != wanted).any(), "memory matters"
-    with pytest.raises(InputError, match=r"remembers 3 episodes; reset\(\) before it sees 1"):
+    with pytest.raises(InputError, match=r"remembers 3 episodes; call reset\(\) before you pass 1"):
         policy(seen[0, 0])
     policy.reset()
     alone = [policy(step[1]) for step in seen]
@@ -123,5 +123,5 @@ def test_observations_and_actions_are_those_of_the_environment(as_given):
 def test_it_plays_in_a_program():
     policy = ActingPolicy(at_random(EnvironmentSpec(ENV.observation_space, ENV.action_space), None), (), ENV)
     assert len(purerl.play(ENV, policy, jax.random.key(0), max_steps=5).action) == 5
-    with pytest.raises(InputError, match=r"spaces are others: action_space Discrete\(4\), here Discrete\(2\)"):
+    with pytest.raises(InputError, match=r"different spaces: action_space Discrete\(4\), here Discrete\(2\)"):
         purerl.play(purerl.make("CartPole-v1"), policy, jax.random.key(0))

@@ -116,5 +116,7 @@ def test_it_is_held_to_its_settings(pair):
 
 
 def test_it_is_no_run_to_resume(pair):
-    with pytest.raises(InputError, match="is an agent, no run to resume; a new run begins with it by --start"):
+    with pytest.raises(
+        InputError, match="is an exported agent, not a run to resume; to start a new run from it, use --start"
+    ):
         purerl.resume(pair[1])

@@ -91,7 +91,7 @@ def test_a_signal_stops_between_chunks_and_saves(number, tmp_path, capsys):
     assert job.complete() == 128 + number
     assert job.events == ["compiled", "saved 2", "closed"]
     out = capsys.readouterr().out
-    assert f"stopped at 2 of 6; go on with:\n  purerl train --resume {tmp_path / 'job'}" in out
+    assert f"stopped at 2 of 6; resume with:\n  purerl train --resume {tmp_path / 'job'}" in out
 
 
 def test_a_second_signal_ends_at_once(tmp_path, capsys):

@@ -70,5 +70,5 @@ def test_observations_beyond_the_memory_are_refused_with_what_avoids_it(monkeypa
         sizing.check(planned)
     part = make_plan(dataclasses.replace(run, parameters={**parameters, "full_observation": False}))
     monkeypatch.setattr(memory, "free", lambda: 0)
-    with pytest.raises(InputError, match=r"--num-envs auto takes as many environments as fit$"):
+    with pytest.raises(InputError, match=r"--num-envs auto uses as many environments as fit$"):
         sizing.check(part)

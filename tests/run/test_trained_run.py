@@ -56,7 +56,7 @@ def test_policies_by_name(run_folder, key):
             "nothing",
             "there is no policy 'nothing'; allowed: random, a run's folder, an agent's file, zoo/NAME, module:function",
         ),
-        (str(run_folder), "was trained on Catch, whose spaces are others"),
+        (str(run_folder), "was trained on Catch, which has different spaces"),
     ):
         with pytest.raises(InputError, match=message):
             trained_run.find_policy(name, "CartPole-v1")
@@ -99,7 +99,7 @@ def test_episodes_where_it_was_not_trained(tmp_path):
         np.testing.assert_array_equal(found.episode_return[i], np.asarray(alone.episode_return)[:8])
     for call, message in (
         (lambda: run.evaluate(8, gravitas=1.0), "unknown parameter of CartPole-v1 'gravitas': did you mean 'gravity'"),
-        (lambda: run.evaluate(8, env="Catch"), "was trained on CartPole-v1, whose spaces are others"),
+        (lambda: run.evaluate(8, env="Catch"), "was trained on CartPole-v1, which has different spaces"),
         (lambda: run.evaluate(8, env=CartPole(), gravitas=1.0), "did you mean 'gravity'"),
     ):
         with pytest.raises(InputError, match=message):
@@ -126,7 +126,7 @@ def test_an_agent_starts_from_a_trained_one(tmp_path, run_folder):
     shutil.rmtree(source)
     again = load_run(tmp_path / "run")
     assert jax.tree.all(jax.tree.map(np.array_equal, again.agent(0), run.agent(0)))
-    with pytest.raises(InputError, match="does not fit what it is to begin with"):
+    with pytest.raises(InputError, match="does not fit the given agent"):
         make_plan(settings("a2c", "Catch", {"start": str(run_folder), "hidden_sizes": (8,)}, {"rows": 5}))
     with pytest.raises(InputError, match="there is no run in"):
         settings("a2c", "Catch", {"start": str(tmp_path / "nowhere")})

@@ -89,7 +89,7 @@ def test_a_frozen_policy_acts_as_it_did():
 @pytest.mark.long
 def test_a_given_agent_without_parameters_is_refused():
     policy = Policy(algorithm=ppo, config=SMALL, groups=("red",), agent={"weights": jnp.zeros(3)})
-    with pytest.raises(InputError, match="policy 'red' cannot begin with the given agent: it has no field params"):
+    with pytest.raises(InputError, match="policy 'red' cannot start from the given agent, which has no field params"):
         make_trainer(multi_agent, CoinGame(), policies_for(CoinGame(), ppo, SMALL, red=policy)).init(jax.random.key(0))
 
 
@@ -103,5 +103,5 @@ def test_a_policy_that_would_lose_its_statistics_is_refused():
     start = jax.jit(init(with_statistics))(jax.random.key(0)).agent["red"]
     plain = DQNConfig(**shared)
     red = Policy(algorithm=dqn, config=plain, groups=("red",), agent=start)
-    with pytest.raises(InputError, match="'red' would lose what it is to begin with: observation_statistics"):
+    with pytest.raises(InputError, match="'red' cannot keep these parts of the given agent: observation_statistics"):
         init(plain, red=red)(jax.random.key(0))

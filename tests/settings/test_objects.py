@@ -44,8 +44,8 @@ def test_algorithms(given, config, name, cls, suffices):
 @pytest.mark.parametrize(
     ("given", "config", "message"),
     [
-        (reinforce.untold, None, "does not say which config it takes: it must be a function"),
-        ("os:abort", None, "os:abort does not say which config it takes"),
+        (reinforce.untold, None, "has no annotation of its config: it must be a function"),
+        ("os:abort", None, "os:abort has no annotation of its config"),
         ("os:path", None, "os:path is not an algorithm"),
         (PPOConfig, None, "is not an algorithm"),
         ("ppo", PPOConfig, "the config of ppo is the class PPOConfig; it must be a PPOConfig, such as PPOConfig()"),

@@ -102,7 +102,7 @@ FAULTS = {
         {"reset": lambda self, key: Walk.reset(self, jax.random.key(3))},
         "256 keys gave one state",
     ),
-    "no end": ({"step": result(truncated=lambda t: t.truncated & False)}, "time_limit = 7 an episode went on"),
+    "no end": ({"step": result(truncated=lambda t: t.truncated & False)}, "time_limit = 7 an episode continued"),
 }
 
 

@@ -62,7 +62,7 @@ def test_frame_stack_shows_the_last_frames():
     np.testing.assert_array_equal(timestep.observation[0], [0, 0, 0, 0, 1, 1])
     np.testing.assert_array_equal(timestep.observation[4], [3, 3, 4, 4, 5, 1])
     np.testing.assert_array_equal(np.broadcast_to(env.observation_space.high, (6,)), [9, 4] * 3)
-    with pytest.raises(InputError, match="FrameStack takes observations in a Box, not in a Discrete"):
+    with pytest.raises(InputError, match="FrameStack needs observations in a Box, not in a Discrete"):
         _ = FrameStack(Parts(), num_frames=2).observation_space
 
 
@@ -100,7 +100,7 @@ def test_action_mask_is_shown_and_narrowed():
     np.testing.assert_array_equal(timestep.observation["observation"][:, 1], ACTIONS)
     only_first = ActionMask(ActionMask(Counter(), legal=even_actions), legal=lambda state: jnp.arange(5) < 2)
     np.testing.assert_array_equal(play(only_first, ACTIONS)[1]["action_mask"], [True, False, False, False, False])
-    with pytest.raises(InputError, match="ActionMask takes discrete actions, not a Box"):
+    with pytest.raises(InputError, match="ActionMask needs discrete actions, not a Box"):
         _ = ActionMask(Pendulum(), legal=even_actions).observation_space
 
 

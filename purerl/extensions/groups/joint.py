@@ -45,12 +45,12 @@ class Policy:
     """Settings of one policy: its algorithm, and the groups that use it."""
 
     algorithm: Any = static(doc="(spec, config) -> Algorithm")
-    config: Any = number(doc="its settings; what all policies share is taken from the run's")
-    groups: tuple[str, ...] = static(doc="the groups of agents that act by it")
+    config: Any = number(doc="its settings; the shared ones come from the run")
+    groups: tuple[str, ...] = static(doc="the groups of agents that use it")
     frozen: bool = static(default=False, doc="act, but do not learn")
     agent: PyTree = number(
         default=None,
-        doc="a trained agent: it begins with its parameters and statistics, or, frozen, acts as it did by its config",
+        doc="a trained agent, which provides the initial parameters and statistics or, if frozen, acts",
     )
 
 
@@ -130,7 +130,7 @@ def policies_for(env: Any, algorithm: AlgorithmFactory, config: Config, **by_gro
       InputError: if the environment has no groups of agents.
     """
     if not agent_groups.sizes(env):
-        raise InputError(f"{type(env).__name__} has no groups of agents: train {algorithm.__name__} on it as it is")
+        raise InputError(f"{type(env).__name__} has no groups of agents: train {algorithm.__name__} on it directly")
     taken = {group for policy in by_group.values() for group in policy.groups}
     rest = [name for name in sorted(env.action_space.spaces) if name not in taken]
     policies = by_group | {name: Policy(algorithm=algorithm, config=config, groups=(name,)) for name in rest}
@@ -160,9 +160,13 @@ def _same_spaces(spec: EnvironmentSpec, name: str, shared: tuple[str, ...]) -> N
     seen, done = spec.observation_space.spaces, spec.action_space.spaces
     for group in shared[1:]:
         if form(seen[group].space) != form(seen[shared[0]].space):
-            raise InputError(f"groups '{shared[0]}' and '{group}' share policy '{name}', but observe different things")
+            raise InputError(
+                f"groups '{shared[0]}' and '{group}' share policy '{name}', but have different observation spaces"
+            )
         if repr(done[group].space) != repr(done[shared[0]].space):
-            raise InputError(f"groups '{shared[0]}' and '{group}' share policy '{name}', but act differently")
+            raise InputError(
+                f"groups '{shared[0]}' and '{group}' share policy '{name}', but have different action spaces"
+            )
 
 
 def _bind(spec: EnvironmentSpec, config: MultiAgentConfig, settings: Policy) -> GroupPolicy:
@@ -173,13 +177,11 @@ def _bind(spec: EnvironmentSpec, config: MultiAgentConfig, settings: Policy) -> 
     )
     joint, in_turns = bool(getattr(settings.config, "joint", False)), "turn" in spec.observation_space.spaces
     if settings.config.plans:
-        raise InputError("search algorithms control all players and cannot be assigned to one group")
+        raise InputError("planning algorithms control all players and cannot be assigned to one group")
     if joint and in_turns:
-        raise InputError("agents that take turns cannot be learned as a team, whose value is that of acting together")
+        raise InputError("agents that take turns cannot be trained as a team, whose agents act at the same time")
     if in_turns and not getattr(settings.config, "takes_turns", True):
-        raise InputError(
-            "agents that take turns cannot be learned from sequences of steps, as r2d2 does; dqn can, or ppo"
-        )
+        raise InputError("agents that take turns cannot be trained from sequences of steps, as in r2d2; use dqn or ppo")
     seen, acts = (space.spaces[settings.groups[0]].space for space in (spec.observation_space, spec.action_space))
     if joint:
         n, team = sum(sizes), {"global_state": spec.observation_space.spaces["global_state"]} if central else {}

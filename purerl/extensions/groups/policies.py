@@ -80,7 +80,7 @@ def groups_trainer(
     """
     settings_given = isinstance(policies, dict) and any(_is_set(one) for one in policies.values())
     if isinstance(config, GroupsConfig) and settings_given:
-        raise InputError("one policy plays all groups here: give its settings for the run, not for a group")
+        raise InputError("one policy plays all groups here: give its settings to the run, not to a group")
     if not isinstance(config, GroupsConfig):
         by_name = policies if isinstance(policies, dict) else {}
         made = {name: one.policy(factory, config) for name, one in by_name.items()}

@@ -13,14 +13,12 @@ class HostOptions:
 
     sampler: str = static(
         default=AUTO,
-        doc="the loop: auto, or on the host serial, batched, alternating, async or inside",
+        doc="loop: auto, or a host loop: serial, batched, alternating, async or inside",
         choices=(AUTO, *MODES),
     )
     actors: int = static(default=2, doc="threads that collect, with sampler async", at_least=1)
-    deterministic: bool = static(default=False, doc="sampler async: act with the policy of exactly one update before")
-    step_time_limit: float = number(
-        default=60.0, doc="longest time for a step of a host environment, in seconds", above=0
-    )
+    deterministic: bool = static(default=False, doc="sampler async: always act with the policy from one update earlier")
+    step_time_limit: float = number(default=60.0, doc="time limit of a step of a host environment, in seconds", above=0)
 
 
 def check(options: HostOptions) -> None:

@@ -42,7 +42,9 @@ def play_again(notes: Path | str, trust: bool = False) -> None:
     """
     path = Path(notes).with_suffix(".json")
     if not path.exists():
-        raise InputError(f"{path} is not there; a failure of a run's environments is in its folder as failure-0.json")
+        raise InputError(
+            f"{path} does not exist; a run records a failure of its environments in its folder as failure-0.json"
+        )
     record = reading.json_object(path)
     wrong = next((name for name, kind in NEEDED.items() if not isinstance(record.get(name), kind)), None)
     if wrong is not None:

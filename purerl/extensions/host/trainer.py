@@ -248,7 +248,7 @@ class HostTrainer:
         if saved != ():
             return state
         self._interrupted = True
-        self._settings.say(f"the environments of {self._source.id} cannot be saved: their episodes start anew")
+        self._settings.say(f"the environments of {self._source.id} cannot be saved: their episodes start over")
         return state._replace(vector=no_episodes(self._config.num_envs, ()))
 
     def _compiled(self) -> XlaRollout:
@@ -324,12 +324,12 @@ def make_host_trainer(
             f"{settings.mode}: make it a multiple"
         )
     if settings.mode == "inside" and isinstance(source, JaxSource):
-        raise InputError(f"{source.id} is a JAX environment: inside jit its loop is the compiled one, sampler auto")
+        raise InputError(f"{source.id} is a JAX environment: use the compiled loop, sampler auto, instead of inside")
     if any(isinstance(leaf, Tracer) for leaf in jax.tree.leaves(config)):
         raise not_inside_jit(source, "jit or vmap")
     spec = EnvironmentSpec(source.observation_space, source.action_space)
     if agent_groups.sizes(spec):
-        raise InputError(f"{source.id} has groups of agents: its loop is the compiled one, sampler auto")
+        raise InputError(f"{source.id} has groups of agents: use the compiled loop, sampler auto")
     if isinstance(algorithm, Algorithm):
         return HostTrainer(algorithm, source, config, settings)
     policy = Policy(factory=algorithm, config=config, select=lambda agent: agent)

@@ -48,7 +48,9 @@ def chosen_levels(env: Environment, text: str, name: str) -> dict[str, Level]:
     """
     known = {} if isinstance(env, HostSource) else held_out(env)
     if not known:
-        raise InputError(f"{name} has no held-out levels; --levels is for environments that name some, such as Maze")
+        raise InputError(
+            f"{name} has no held-out levels; --levels needs an environment that defines some, such as Maze"
+        )
     if text == ALL:
         return known
     names = [part.strip() for part in text.split(",") if part.strip()]

@@ -18,7 +18,8 @@ class LevelOptions:
         choices=("none", *METHODS),
     )
     levels_over: tuple[str, ...] = static(
-        default=(), doc="ranges of the environment's numbers that make a level, such as gravity=5:15; none: its own"
+        default=(),
+        doc="ranges of the environment's numbers that define a level, such as gravity=5:15; none: its own levels",
     )
     levels_capacity: int = static(default=4000, doc="levels kept for replay", at_least=1)
     levels_minimum_fill: float = number(
@@ -34,7 +35,7 @@ class LevelOptions:
         default=0.3, doc="weight of staleness in the choice of levels to replay", at_least=0, at_most=1
     )
     levels_score: str = static(default="max_monte_carlo", doc="estimate of the regret of a level", choices=SCORES)
-    levels_mutations: int = number(default=5, doc="accel: changes to a level that was replayed", at_least=1)
+    levels_mutations: int = number(default=5, doc="accel: mutations of each replayed level", at_least=1)
 
 
 def check(options: LevelOptions, num_envs: int) -> None:

@@ -64,10 +64,10 @@ def level_space(env: Environment, over: tuple[str, ...], config: Config | None =
         numbers = _numbers(env)
         name = type(env).__name__
         if not numbers:
-            raise InputError(f"levels: {name} draws no levels of its own and has no number fields")
+            raise InputError(f"levels: {name} does not define levels of its own and has no number fields")
         raise InputError(
-            f"levels: {name} draws no levels of its own: give levels_over, such as {numbers[0]}=LOW:HIGH; its numbers "
-            f"are {', '.join(numbers)}"
+            f"levels: {name} does not define levels of its own: give levels_over, such as {numbers[0]}=LOW:HIGH; "
+            f"its numbers are {', '.join(numbers)}"
         )
     return LevelSpace(draw=env.draw_level, mutate=env.mutate_level)
 

@@ -277,11 +277,11 @@ def _values_of(algorithm: Algorithm, factory: AlgorithmFactory, options: LevelOp
     if algorithm.values is None:
         name = getattr(getattr(factory, "func", factory), "__name__", "the algorithm")
         raise InputError(
-            f"levels {options.levels} needs the values of an actor-critic, which {name} has not: use ppo, a2c or "
-            "impala; levels dr takes any algorithm"
+            f"levels {options.levels} needs the values of an actor-critic, which {name} does not have: use ppo, "
+            "a2c or impala; levels dr works with any algorithm"
         )
     return algorithm.values
 
 
 def _not_alone(agent: PyTree, key: Key, rollout: Rollout) -> tuple[PyTree, Metrics]:
-    raise InputError("an algorithm with levels learns in its trainer alone, which knows what was played")
+    raise InputError("an algorithm with levels learns only in its trainer, which tracks the levels that were played")

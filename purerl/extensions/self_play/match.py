@@ -72,7 +72,8 @@ def game_of(environment: str, parameters: Mapping[str, object] | None = None, *,
         if not problem and (not board or getattr(env, "has_board", False)):
             return Situations(env)
     problem = problem or "it has no board that is drawn as text"
-    raise InputError(f"--against is for {'board ' * board}games of two in turns, and {environment} is none: {problem}")
+    wanted = f"a turn-based {'board ' * board}game of two"
+    raise InputError(f"--against needs {wanted}, and {environment} is not one: {problem}")
 
 
 def contender_of(name: str, game: Situations, simulations: int | None = None) -> Contender:
@@ -89,7 +90,7 @@ def contender_of(name: str, game: Situations, simulations: int | None = None) ->
     """
     if name in PLAYERS:
         if simulations is not None:
-            raise InputError(f"simulations only apply to agents that plan (alphazero, muzero); {name} is none")
+            raise InputError(f"simulations only apply to agents that plan (alphazero, muzero); {name} is not one")
         moves = game.action_space.n  # type: ignore[attr-defined]
         if name == "lookahead" and moves > MOST_MOVES:
             raise InputError(f"lookahead tries every move and every reply: {moves} moves are too many for it")
@@ -199,7 +200,7 @@ def compare(run: TrainedRun, plan: Plan, against: str, games: int, seed: int | N
     game, first = game_of(run.settings.environment, plan.settings.parameters, board=False), run.settings.options.seed
     numbers = np.flatnonzero(~run.failed).tolist()
     if not numbers:
-        raise InputError(f"every seed of {run.folder} failed in training: there is nobody to play")
+        raise InputError(f"every seed of {run.folder} failed in training: there is no agent to play")
     opponent = contender_of(against, game)
     trained = [policy_of(run.plan, run.agent(number), "", run.folder) for number in numbers]
     agents = [_trained(str(run.folder), policy, game) for policy in trained]
@@ -287,4 +288,4 @@ def _asked(
             return None
         if said.strip().lower() in legal:
             return legal[said.strip().lower()]
-        tell(f"'{said.strip()}' is no legal move; legal: {', '.join(legal)}")
+        tell(f"'{said.strip()}' is not a legal move; legal: {', '.join(legal)}")

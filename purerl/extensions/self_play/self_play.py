@@ -195,7 +195,9 @@ def _sides(spec: EnvironmentSpec) -> tuple[str, str]:
     assert isinstance(spec.observation_space, Dict) and isinstance(spec.action_space, Dict)
     seen, done = spec.observation_space.spaces, spec.action_space.spaces
     if form(seen[first]) != form(seen[second]) or repr(done[first]) != repr(done[second]):
-        raise InputError(f"self-play needs a symmetric game: '{first}' and '{second}' do not see and do alike")
+        raise InputError(
+            f"self-play needs a symmetric game: '{first}' and '{second}' have different observation or action spaces"
+        )
     return first, second
 
 

@@ -95,5 +95,5 @@ def test_an_object_of_the_users_steps_as_the_named_one():
     assert (given.observation_space, given.action_space) == (named.observation_space, named.action_space)
     seen = [env.step(jax.random.key(1), env.reset(jax.random.key(0))[0], jnp.ones(1))[1] for env in (given, named)]
     jax.tree.map(np.testing.assert_array_equal, *seen)
-    with pytest.raises(InputError, match=r"has brax's AutoResetWrapper; give it bare: env\.unwrapped"):
+    with pytest.raises(InputError, match=r"has brax's AutoResetWrapper; pass env\.unwrapped"):
         purerl.from_brax(envs.create("fast"))

@@ -136,7 +136,7 @@ def test_shaped_rewards_of_overcooked_are_added():
     added, extra = jax.jit(jax.vmap(run))(jax.random.split(jax.random.key(0), 8))
     np.testing.assert_allclose(added, 0.5 * extra, atol=1e-6)
     assert (extra > 0).any()
-    with pytest.raises(InputError, match="tells no shaped rewards; overcooked"):
+    with pytest.raises(InputError, match="has no shaped rewards; overcooked"):
         purerl.make("jaxmarl/MPE_simple_spread_v3", shaped_reward=1.0)
 
 

@@ -82,4 +82,4 @@ def test_what_is_left_out_is_told_with_its_reason(name):
     reason = next(reason for start, reason in LEFT_OUT["jaxmarl"].items() if name.startswith(start))
     with pytest.raises(InputError) as error:
         check_name("jaxmarl", "jaxmarl", name)
-    assert str(error.value) == f"jaxmarl/{name} is not offered: {reason}"
+    assert str(error.value) == f"jaxmarl/{name} is not supported: {reason}"

@@ -119,7 +119,7 @@ def test_parameters_and_what_is_refused(refused):
     assert "did you mean 'othello'" in refused("pgx/otello")
     assert "did you mean 'time_limit'" in refused("pgx/othello", time_limi=3)
     assert "unknown opponent" in refused("pgx/othello", opponent="strong")
-    assert "played alone" in refused("pgx/2048", opponent="self")
+    assert "single-player game" in refused("pgx/2048", opponent="self")
     assert "time_limit" in refused("pgx/othello", time_limit=0)
 
 

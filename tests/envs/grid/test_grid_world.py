@@ -94,7 +94,7 @@ def test_four_rooms_is_gymnaxs_map_and_slips_as_it_does(key):
 
 
 def test_maps_with_errors():
-    for text, message in [("..\n.", "one length"), (".x", "unknown letters"), ("##", "cell to start in")]:
+    for text, message in [("..\n.", "one length"), (".x", "unknown letters"), ("##", "start cell")]:
         with pytest.raises(InputError, match=message):
             read_map(text)
     np.testing.assert_array_equal(read_map("SGH")["rewards"], [[0, 1, -1]])

@@ -20,6 +20,6 @@ def test_who_has_groups():
 def test_settings_of_a_group_need_a_group():
     with pytest.raises(InputError, match="CartPole-v1 has a single agent: settings of a group 'red' do not apply"):
         made(settings("ppo", "CartPole-v1", {"groups": {"red": {"learning_rate": 0.1}}}))
-    with pytest.raises(InputError, match="one policy plays all groups here: give its settings for the run"):
+    with pytest.raises(InputError, match="one policy plays all groups here: give its settings to the run"):
         flags = {"groups": {"red": {"learning_rate": 0.1}}, "self_play": 2, "num_envs": 8}
         made(settings("ppo", "CoinGame", flags)).trainer()

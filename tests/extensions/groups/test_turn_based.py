@@ -247,7 +247,7 @@ def test_the_scale_of_rewards_is_that_of_one_long_rollout(length):
 
 def test_what_cannot_take_turns():
     sequences = R2D2Config(num_envs=2, rollout_length=4, burn_in=0, sequence_length=4, learning_starts=2000)
-    with pytest.raises(InputError, match="cannot be learned from sequences of steps, as r2d2 does"):
+    with pytest.raises(InputError, match="cannot be trained from sequences of steps, as in r2d2"):
         make_trainer(multi_agent, Nim(), policies_for(Nim(), r2d2, sequences))
 
 

@@ -17,13 +17,13 @@ CONFIG = Config(num_envs=3, rollout_length=8)
 
 def test_a_jax_environment_is_refused():
     source = JaxSource("CartPole-v1", purerl.make("CartPole-v1"), CONFIG)
-    with pytest.raises(InputError, match="inside jit its loop is the compiled one, sampler auto"):
+    with pytest.raises(InputError, match="use the compiled loop, sampler auto, instead of inside"):
         make_host_trainer(dqn, source, DQNConfig(), HostSettings(mode="inside"))
 
 
 def test_groups_of_agents_are_refused():
     source = JaxSource("Spread", purerl.make("Spread"), CONFIG)
-    with pytest.raises(InputError, match="Spread has groups of agents: its loop is the compiled one, sampler auto"):
+    with pytest.raises(InputError, match="Spread has groups of agents: use the compiled loop, sampler auto"):
         make_host_trainer(dqn, source, DQNConfig(), HostSettings(mode="serial"))
 
 

@@ -102,7 +102,7 @@ def test_a_state_goes_on_in_new_environments():
     jax.tree.map(lambda x, s: np.testing.assert_equal((x.shape, x.dtype), (s.shape, s.dtype)), state, shapes)
     trainer.close()
     state, _ = trainer.step(state)
-    assert int(state.num_updates) == 2 and len(source.opened) == 2 and "their episodes start anew" in told[0]
+    assert int(state.num_updates) == 2 and len(source.opened) == 2 and "their episodes start over" in told[0]
     trainer.close()
 
 

@@ -78,7 +78,7 @@ def test_command_and_picture(maze_run, tmp_path, capsys):
         (("--levels", "spirl"), "unknown level of Maze 'spirl': did you mean 'spiral'"),
         (("--picture", "x.png"), "--picture only works with levels: add --levels held-out"),
         (("--levels", "held-out", "--picture", "x.gif"), "must end in .png"),
-        (("--levels", "held-out", "--gif", "x.gif"), "--levels goes with --picture"),
+        (("--levels", "held-out", "--gif", "x.gif"), "--levels cannot be combined with recordings"),
     ):
         code, err = told(capsys, "evaluate", str(maze_run), "--no-cache", *more)
         assert code == 2 and message in err and err.count("\n") == 1, err

@@ -49,7 +49,7 @@ def test_an_environment_on_a_level(key):
 @pytest.mark.parametrize(
     ("env", "over", "message"),
     [
-        (CartPole(), (), "CartPole draws no levels of its own: give levels_over, such as"),
+        (CartPole(), (), "CartPole does not define levels of its own: give levels_over, such as"),
         (CartPole(), ("gravitu=1:2",), "unknown number of CartPole 'gravitu': did you mean 'gravity'"),
         (CartPole(), ("gravity",), "levels_over gravity: it must be NAME="),
         (CartPole(), ("gravity=1,2",), "levels_over gravity=1,2: it must be"),

@@ -67,7 +67,7 @@ def test_other_environments_are_evaluated_as_they_are():
 
 
 def test_what_cannot_be_planned_in_is_told_in_a_line():
-    with pytest.raises(InputError, match=r"a search plays for one agent.*CoinGame act at the same time"):
+    with pytest.raises(InputError, match=r"planning needs one agent.*CoinGame act at the same time"):
         purerl.make_trainer(planning, purerl.make("CoinGame"), PlanningConfig())
     with pytest.raises(InputError, match=r"planning cannot be combined with host: .* CartPole-v1 runs"):
         source = JaxSource("CartPole-v1", purerl.make("CartPole-v1"), PlanningConfig())

@@ -112,14 +112,14 @@ def test_random_games_end_as_they_are_known_to():
 
 @pytest.mark.long
 def test_only_games_in_turns_are_compared():
-    with pytest.raises(InputError, match="for games of two in turns, and CartPole-v1 is none: it has one agent"):
+    with pytest.raises(InputError, match="turn-based game of two, and CartPole-v1 is not one: it has one agent"):
         match.compare(load_run("zoo/ppo-CartPole-v1"), load_run("zoo/ppo-CartPole-v1").plan, "random", 4)
 
 
 @pytest.mark.long
 def test_only_agents_that_search_take_simulations():
     game = match.game_of("pgx/tic_tac_toe")
-    with pytest.raises(InputError, match=r"agents that plan .*; lookahead is none"):
+    with pytest.raises(InputError, match=r"agents that plan .*; lookahead is not one"):
         match.contender_of("lookahead", game, 8)
     with pytest.raises(InputError, match="zoo/ppo-pgx-tic_tac_toe do not plan"):
         match.contender_of("zoo/ppo-pgx-tic_tac_toe", game, 8)
@@ -164,7 +164,7 @@ def test_a_run_plays(kind, tmp_path):
 @pytest.mark.long_for("pgx/2048")
 @pytest.mark.parametrize("environment", ["CartPole-v1", "MatrixGame", "pgx/kuhn_poker", "pgx/2048"])
 def test_what_is_no_board_game_of_two(environment):
-    with pytest.raises(InputError, match=f"board games of two in turns, and {environment} is none"):
+    with pytest.raises(InputError, match=f"board game of two, and {environment} is not one"):
         match.game_of(environment)
 
 

@@ -56,5 +56,5 @@ def test_who_looks_ahead_plays_small_games_only(monkeypatch):
 def test_what_cannot_be_played_is_told():
     with pytest.raises(InputError, match="self-play needs a game of two groups of agents; CartPole-v1 has 0"):
         check_game({}, "CartPole-v1")
-    with pytest.raises(InputError, match="search algorithms control all players"):
+    with pytest.raises(InputError, match="planning algorithms control all players"):
         make_trainer(multi_agent, Nim(), policies_for(Nim(), alphazero, CONFIG))

@@ -157,16 +157,27 @@ def test_tic_tac_toe_beats_random_play():
 
 
 @pytest.mark.long_for(
-    "env3-dqn-config3-needs a policy-gradient algorithm", "env4-a2c-config4-'column' and 'row' do not see and do alike"
+    "env3-dqn-config3-needs a policy-gradient algorithm",
+    "env4-a2c-config4-'column' and 'row' have different observation or action spaces",
 )
 @pytest.mark.parametrize(
     ("env", "algorithm", "config", "message"),
     [
         (CartPole(), ppo, PPOConfig(num_envs=16), "a game of two groups of agents; this one has 0"),
-        (TagContinuous(num_taggers=1, num_runners=2), a2c, SMALL, "'runners' and 'taggers' do not see and do alike"),
+        (
+            TagContinuous(num_taggers=1, num_runners=2),
+            a2c,
+            SMALL,
+            "'runners' and 'taggers' have different observation or action spaces",
+        ),
         (CoinGame(), a2c, dataclasses.replace(SMALL, num_envs=6), "need num_envs 8 at least; it is 6"),
         (CoinGame(), dqn, DQNConfig(num_envs=16), "needs a policy-gradient algorithm"),
-        (MatrixGame(row_payoff=(*DILEMMA, (0.0, 0.0))), a2c, SMALL, "'column' and 'row' do not see and do alike"),
+        (
+            MatrixGame(row_payoff=(*DILEMMA, (0.0, 0.0))),
+            a2c,
+            SMALL,
+            "'column' and 'row' have different observation or action spaces",
+        ),
     ],
 )
 def test_what_cannot_play_itself(env, algorithm, config, message):
