@@ -52,7 +52,7 @@ MOST = 64  # episodes of a grid
 @click.option(
     "--against",
     metavar="PLAYER",
-    help="In a game in turns: play --episodes games from either seat, against a run's folder, an agent's file, "
+    help="In a turn-based game: play --episodes games from either seat, against a run's folder, an agent's file, "
     "zoo/NAME, random, lookahead or perfect.",
 )
 @click.option("--picture", type=PATH, metavar="FILE", help="With --levels: draw each level with the agent's path.")

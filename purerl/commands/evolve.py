@@ -25,7 +25,7 @@ from purerl.settings.options import EvolveOptions, LaunchOptions
 class EvolveCommand(AlgorithmCommand):
     """`evolve`, with flags for the fields of the config of the objective's algorithm."""
 
-    parameter_help = "A parameter; LOW:HIGH is drawn for each training."
+    parameter_help = "A parameter; LOW:HIGH is sampled for each training run."
 
     def find_algorithm(self, args: list[str]) -> str | None:
         """Return the algorithm that uses the objective."""
@@ -36,7 +36,7 @@ class EvolveCommand(AlgorithmCommand):
         names = ", ".join(OBJECTIVES)
         return (
             f"OBJECTIVE is one of {names}; or module:function, (key) -> objective of PPO. "
-            "purerl evolve OBJECTIVE --help lists the settings of the trainings."
+            "purerl evolve OBJECTIVE --help lists the settings of the training runs."
         )
 
 
@@ -45,7 +45,7 @@ class EvolveCommand(AlgorithmCommand):
     name="evolve",
     cls=EvolveCommand,
     epilog="Settings of the tasks: the algorithm's defaults, then configs/, then flags. total_timesteps is the length "
-    "of each training, 16384 unless given.",
+    "of each training run; default 16384.",
 )
 @click.argument("objective", required=False)
 @click.option("--tasks", metavar="A,B,...", help="Environments to train on; default CartPole-v1.")
@@ -61,7 +61,7 @@ def command(
 ) -> int:
     """Evolve OBJECTIVE. A candidate's fitness is the return of complete training runs that use it.
 
-    With --method meta-gradient there is one candidate: its gradient goes back through K updates of agents of all ages.
+    With --method meta-gradient there is one candidate, whose gradient passes through K updates of agents of all ages.
 
     \b
     purerl evolve lpo --tasks CartPole-v1,Acrobot-v1 --generations 200

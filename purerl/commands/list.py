@@ -35,7 +35,7 @@ def envs(suite: str | None) -> None:
 
 @command.command()
 def algos() -> None:
-    """List the algorithms, the actions they support and their papers."""
+    """List the algorithms, their actions and papers."""
     for name, entry in sorted(ALGORITHMS.items()):
         click.echo(f"{name:10} {entry.summary}; {', '.join(entry.actions)} actions; {entry.source}")
 

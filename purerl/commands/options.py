@@ -58,7 +58,7 @@ RUN_DIRS = click.argument("run_dirs", type=PATH, nargs=-1, required=True, metava
 def job_options(noun: str, folder: str) -> Callable[[Callable[P, int]], Callable[P, int]]:
     """Return a decorator with the options of all commands that start or resume a long job."""
     options = (
-        click.option("--out", type=PATH, metavar="DIR", help=f"The folder; default runs/{folder}-N."),
+        click.option("--out", type=PATH, metavar="DIR", help=f"Output folder; default runs/{folder}-N."),
         click.option("--resume", "resume_folder", type=PATH, metavar="DIR", help=f"Resume the {noun} in this folder."),
         TRUST,
         click.option("--plain", is_flag=True, help="Print lines of text instead of the live display."),

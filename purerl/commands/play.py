@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 @click.option(
     "--against",
     metavar="PLAYER",
-    help="Play a game in turns yourself, against a run's folder, an agent's file, zoo/NAME, random, lookahead or "
+    help="Play a turn-based game yourself, against a run's folder, an agent's file, zoo/NAME, random, lookahead or "
     "perfect.",
 )
 @click.option(

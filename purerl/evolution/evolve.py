@@ -290,7 +290,7 @@ class EvolutionJob(LongJob):
         self.display.close()
         means = known(self._columns()["mean"])
         first, last = float(means[0]), float(means[-1])
-        self.display.line(f"done: mean {score_of(self.options)} of a population {number(first)} -> {number(last)}")
+        self.display.line(f"done: mean {score_of(self.options)} of the population {number(first)} -> {number(last)}")
         if self.folder is not None:
             self.display.line(f"see {self.folder}/: report/index.html, generations.csv, summary.json, checkpoints/")
             if not self.plan.from_python:

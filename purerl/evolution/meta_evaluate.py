@@ -171,7 +171,7 @@ def tune_ppo(
             scores = jax.device_get(compiled(jax.random.fold_in(jax.random.key(1), n)))
             ranks += np.asarray(centered_ranks(nan_is_worst(jnp.asarray(scores))))
             if n in (0, rounds // 2):
-                tell(f"tuning PPO on {task.name}: {(n + 1) * trials:,} of {rounds * trials:,} trainings")
+                tell(f"tuning PPO on {task.name}: {(n + 1) * trials:,} of {rounds * trials:,} training runs")
     best = int(np.argmax(ranks))
     return {
         "learning_rate": float(rates[best]),

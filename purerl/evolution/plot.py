@@ -27,7 +27,9 @@ class Surface(NamedTuple):
     """An objective on a grid."""
 
     drift: np.ndarray  # f32[advantages, log_ratios], r A + loss
-    slope: np.ndarray  # f32[advantages, log_ratios], d(r A - D)/dr: the push on the ratio; A where there is no drift
+    slope: (
+        np.ndarray
+    )  # f32[advantages, log_ratios], d(r A - D)/dr, the gradient with respect to the ratio; A without a drift
 
 
 def surface(objective: Objective, log_ratio: np.ndarray = LOG_RATIO, advantage: np.ndarray = ADVANTAGE) -> Surface:
@@ -65,9 +67,9 @@ def draw_heat_maps(objective: Objective, path: Path, title: str = "") -> Path:
     learned, ppo = surface(objective), surface(Clip())
     panels = [
         ("drift D", learned.drift),
-        ("push on the ratio, d(r A - D)/dr", learned.slope),
-        ("drift, less PPO's", learned.drift - ppo.drift),
-        ("push, less PPO's", learned.slope - ppo.slope),
+        ("gradient with respect to the ratio, d(r A - D)/dr", learned.slope),
+        ("drift minus PPO's", learned.drift - ppo.drift),
+        ("gradient minus PPO's", learned.slope - ppo.slope),
     ]
     figure = new_figure(10.5, 7.6)
     for place, (name, values) in zip(figure.subplots(2, 2).flat, panels, strict=True):
@@ -122,7 +124,7 @@ def animate(frames: Sequence[tuple[int, Objective]], path: Path, seconds: float 
     for (generation, _), slope in zip(frames, slopes, strict=True):
         figure = new_figure(5.2, 4.0)
         figure.set_dpi(80)
-        _heat_map(figure, figure.add_subplot(), slope, f"push on the ratio, generation {generation}", limit)
+        _heat_map(figure, figure.add_subplot(), slope, f"gradient, generation {generation}", limit)
         canvas: Any = figure.canvas
         canvas.draw()
         images.append(np.asarray(canvas.buffer_rgba())[..., :3])

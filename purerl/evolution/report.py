@@ -53,7 +53,7 @@ def status_of(row: dict[str, Any], generations: int, seconds: float, steps_per_s
     metrics = [(name.replace("_", " "), number(row[name])) for name in names]
     shown = f"{metrics[0][0]} {metrics[0][1]}"
     speed = f"{steps_per_second:,.0f} steps/s"
-    failed = [("failed", f"{row['failed']} trainings were not finite")] if row["failed"] else []
+    failed = [("failed", f"{row['failed']} training runs were not finite")] if row["failed"] else []
     return Status(
         share=done / generations,
         seconds_left=seconds * (generations - done),
@@ -126,9 +126,9 @@ def write_report(
     mean = columns["mean"]
     parts = [
         f"<p>{plan.options.population} {members_of(plan.options)} x {len(mean)} generations x {plan.options.seeds} "
-        f"trainings, {html.escape(tasks)}; {plan.trainings(len(mean)):,} in all. The population's mean {fitness} went "
-        f"from {number(float(known(mean)[0]))} to {number(float(known(mean[-max(1, len(mean) // 10) :]).mean()))} "
-        "(last tenth).</p>",
+        f"training runs on {html.escape(tasks)}: {plan.trainings(len(mean)):,} training runs in all. The population's "
+        f"mean {fitness} changed from {number(float(known(mean)[0]))} in the first generation to "
+        f"{number(float(known(mean[-max(1, len(mean) // 10) :]).mean()))} in the last tenth.</p>",
         _image("fitness.png", "fitness over generations"),
     ]
     objectives = [(generation, plots.objective_of(tree)) for generation, tree in frames]
@@ -148,15 +148,16 @@ def _of_objective(frames: list[tuple[int, Objective]], folder: Path) -> list[str
     form = distill(learned).text()
     write_whole(folder / "closed_form.txt", form + "\n")
     return [
-        "<h2>What was found</h2>",
-        "<p>The objective is r A - D, with r the ratio of the new to the old probability, A the advantage. The push on "
-        "the ratio is its derivative: A where there is no drift, 0 where the ratio shall stay.</p>",
+        "<h2>Learned objective</h2>",
+        "<p>The objective is r A - D, where r is the ratio of the new to the old probability of an action, A its "
+        "advantage and D the drift. The gradient with respect to r is A without a drift, and 0 where the objective "
+        "does not change the ratio.</p>",
         _image("heat_maps.png", "heat maps of the drift and of its gradient, and their difference from PPO"),
-        "<h2>Beside PPO and DPO</h2>",
+        "<h2>Comparison with PPO and DPO</h2>",
         _image("slices.png", "slices at six advantages"),
-        "<h2>How it came to be</h2>",
-        _image("evolution.gif", "the push on the ratio over generations"),
-        "<h2>In closed form</h2>",
+        "<h2>Evolution over generations</h2>",
+        _image("evolution.gif", "the gradient with respect to the ratio over generations"),
+        "<h2>Closed form</h2>",
         f"<pre>{html.escape(form)}</pre>",
     ]
 

@@ -37,9 +37,9 @@ SCHEDULES: dict[str, Callable[[Array], Array] | None] = {
 def schedule(default: str = "constant") -> Any:
     """Declare a field NAME_schedule: how the number NAME of the same config changes over total_timesteps.
 
-    Its value is a name of `SCHEDULES`, or from Python a function (share of the run, f32[]) -> factor of NAME, f32[].
+    Its value is a name of `SCHEDULES`, or from Python a function (progress of the run, f32[]) -> factor of NAME, f32[].
     """
-    doc = "its course over total_timesteps, counted in updates that learn: linear and cosine fall to 0"
+    doc = "schedule over total_timesteps, counted in updates that learn; linear and cosine decay to 0"
     return static(default=default, doc=doc, choices=tuple(SCHEDULES), or_function=True)
 
 

@@ -268,13 +268,13 @@ def lines(run: Settings, explained: Explanation) -> list[str]:
     out += [
         f"  {'total':20}{_count(all_operations):>12}{total * 1e6:>9.3g} us",
         "",
-        f"compilation   {compilation}; side by side in a run",
+        f"compilation   {compilation}; in parallel in a run",
         f"speed         {rate:,.0f} environment steps/s, so {timesteps:,} take {_duration(timesteps / rate)}; "
         f"{100 * share:.0f}% of this machine's float32 matrix products ({explained.peak / 1e9:,.0f} G/s)",
         f"memory        {_size(explained.program)} for the program; per agent: {names}, environments "
         f"{_size(explained.environments)}, rollout {_size(explained.rollout)}",
         "",
-        "speed with other settings, tried for a moment (all except --seeds change what the agent learns):",
+        "speed with other settings, measured briefly (all except --seeds change what the agent learns):",
     ]
     width = max((len(option.flags) for option in explained.options), default=0)
     out += [f"  {o.flags:{width}}  {o.steps_per_second / rate:5.2f}x" for o in explained.options]

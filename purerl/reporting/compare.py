@@ -154,7 +154,7 @@ def verdict(found: Duel | None, a: ComparedRun, b: ComparedRun) -> str:
         return f"{found.better.name} beats {found.worse.name} {by}; {chance}"
     needed = ""
     if not np.isinf(found.seeds_needed):
-        needed = f"; about {max(found.seeds_needed, ENOUGH_SEEDS):.0f} seeds each would tell"
+        needed = f"; about {max(found.seeds_needed, ENOUGH_SEEDS):.0f} seeds each would be enough"
     if few < ENOUGH_SEEDS:
         few_seeds = f"too few seeds ({few}; at least {ENOUGH_SEEDS} are needed) to say that"
         return f"{few_seeds} {found.better.name} beats {found.worse.name} {by}{needed}"

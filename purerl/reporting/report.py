@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from purerl.catalog.metrics import meaning
 from purerl.errors import InputError, printable
 from purerl.reporting import metrics_csv, plot, summary
 from purerl.reporting.files import short_names, write_whole
@@ -25,7 +26,7 @@ VIDEOS = (".mp4", ".gif", ".webm")
 TOGETHER = 12  # metrics in a picture
 MOST_METRICS = 36  # in a page
 LARGEST = 20_000_000  # bytes of a video that is put into the page
-MEANING = "The page Metrics of the documentation (docs/metrics.md) says what each means and which values are healthy."
+HEALTHY = "The metrics reference of the documentation (docs/metrics.md) also describes healthy values."
 STYLE = """
 body { font: 15px/1.5 system-ui, sans-serif; max-width: 60rem; margin: 2rem auto; padding: 0 1rem; color: #222; }
 h1 { font-size: 1.5rem; } h2 { font-size: 1.15rem; margin-top: 2rem; }
@@ -33,7 +34,7 @@ table { border-collapse: collapse; } th, td { text-align: left; padding: .15rem 
 th { font-weight: 600; } td, code { font-variant-numeric: tabular-nums; }
 img, video { max-width: 100%; } code, pre { font-family: ui-monospace, monospace; font-size: .9em; }
 .wide { overflow-x: auto; } .wide td { overflow-wrap: anywhere; } .changed th::after { content: " *"; }
-pre { background: #f5f5f5; padding: .6rem; overflow-x: auto; }
+summary { cursor: pointer; } pre { background: #f5f5f5; padding: .6rem; overflow-x: auto; }
 """
 
 
@@ -50,7 +51,7 @@ def write_report(folder: Path, found: dict[str, Any] | None = None) -> Path:
         _image(_drawn([(folder.name, columns)], title, [plot.RETURNS.metric]), "learning curve"),
     ]
     if names:
-        parts += ["<h2>Metrics</h2>", f"<p>{MEANING}</p>", *_pictures([(folder.name, columns)], names)]
+        parts += ["<h2>Metrics</h2>", _meanings(names), *_pictures([(folder.name, columns)], names)]
     parts += [_video(path) for path in [*_videos(folder), *_videos(folder / "videos")[-1:]]]
     parts += ["<h2>Command</h2>", f"<pre>purerl train --config {_text(shlex.quote(str(folder / toml.RUN.file)))}</pre>"]
     parts += ["<h2>Settings</h2>", _settings(table)]
@@ -82,7 +83,8 @@ def write_comparison(folders: Sequence[Path], path: Path) -> Path:
         parts.append(_grid(_different(settings)))
         shared = set.intersection(*(set(_known(columns)) for _, columns in curves))
         if shared:
-            parts += ["<h3>Metrics of all</h3>", *_pictures(curves, sorted(shared), algorithms)]
+            names = sorted(shared)
+            parts += ["<h3>Metrics that all runs have</h3>", _meanings(names), *_pictures(curves, names, algorithms)]
     write_whole(path, _page(f"{len(folders)} runs", parts))
     return path
 
@@ -102,7 +104,7 @@ def _result(table: Mapping[str, object], columns: dict[str, np.ndarray], found: 
     """Return a run's results by name."""
     facts = {"algorithm": table.get("algorithm", ""), "seeds": len(set(columns["seed"].tolist()))}
     facts |= {"environment steps of each seed": f"{columns['env_steps'].max():,.0f}"}
-    facts |= {"result": "it has not ended"}
+    facts |= {"result": "the run has not ended"}
     with contextlib.suppress(*summary.WRONG):  # a damaged one
         facts |= {"result": summary.text(found)} if found else {}
     for name in ("status", "device", "wall_seconds", "compile_seconds"):
@@ -125,13 +127,19 @@ def _different(settings: dict[str, dict[str, object]]) -> dict[str, dict[str, An
     return {run: {name: table.get(name, "") for name in differ} for run, table in settings.items()}
 
 
+def _meanings(names: Sequence[str]) -> str:
+    """Return a table of the metrics' meanings, folded; metrics that only their author knows are left out."""
+    known = {name: meaning(name) for name in names if meaning(name)}
+    return f"<details><summary>What the metrics mean</summary>{_facts(known)}<p>{HEALTHY}</p></details>"
+
+
 def _pictures(
     curves: Sequence[tuple[str, dict[str, np.ndarray]]], metrics: Sequence[str], algorithms: Sequence[str] = ()
 ) -> list[str]:
     """Return pictures of metrics, a dozen in each, and a line about those that are left out."""
     shown = metrics[:MOST_METRICS]
     groups = [shown[i : i + TOGETHER] for i in range(0, len(shown), TOGETHER)]
-    left = f"<p>{len(metrics) - len(shown)} more metrics: purerl plot RUN --metric NAME</p>"
+    left = f"<p>{len(metrics) - len(shown)} more metrics: draw them with <code>purerl plot RUN --metric NAME</code></p>"
     return [
         *(_image(_drawn(curves, "", group, algorithms), "metrics") for group in groups),
         *([left] if metrics != shown else []),
@@ -197,7 +205,7 @@ def _settings(table: Mapping[str, object]) -> str:
         mark = ' class="changed"' if differs else ""
         lines.append(f"<tr{mark}><th>{_text(name)}</th><td>{_text(value)}</td><td>{default}</td></tr>")
         changed += differs
-    said = f"<p>* differs from the default ({changed} settings)</p>" if changed else ""
+    said = f"<p>* differs from the default ({changed} setting{'s' * (changed > 1)})</p>" if changed else ""
     return f'{said}<div class="wide"><table>{"".join(lines)}</table></div>'
 
 

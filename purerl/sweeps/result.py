@@ -166,7 +166,7 @@ class SweepResult:
     def fresh_text(self) -> str:
         """Return a line about how reliable the best return is."""
         if self.fresh is None:
-            return "(a maximum over trials, on the seeds that chose it; --fresh-seeds N trains it with others)"
+            return "(a maximum over trials, on the seeds that selected it; --fresh-seeds N retrains it with new seeds)"
         known = self.fresh[np.isfinite(self.fresh)]
         failed = f", {len(self.fresh) - len(known)} failed" if len(known) < len(self.fresh) else ""
         measure = self.plan.measure

@@ -123,7 +123,7 @@ def _check_traced(algorithm: AlgorithmFactory, config: Config, env: Probe, key: 
     """Check the part of the contract that needs no compilation."""
     checks = _check_structures(algorithm, config, env, key, name)
     _check_trace(algorithm, config, env, key, name)
-    return [*checks, Check("traces with the config's and the environment's numbers traced")]
+    return [*checks, Check("can be traced, including the numbers of the config and the environment")]
 
 
 def _check_compiled(
@@ -178,7 +178,7 @@ def _check_structures(algorithm: AlgorithmFactory, config: Config, env: Probe, k
             raise InputError(f"{name}.update: metric '{metric}' is {describe(value)}; it must be float32[]")
     if algo.values is not None:
         _check_values(trainer, state, config, key, name)
-    return [Check("init, act and update: structures, shapes and dtypes are static and those of the spaces")]
+    return [Check("init, act and update: structures, shapes and dtypes are static and match the spaces")]
 
 
 def _check_values(trainer: Any, state: PyTree, config: Config, key: Key, name: str) -> None:
@@ -219,7 +219,7 @@ def _check_resume(
     found = difference(host(resumed), host(states[3]))
     if found is not None:
         raise InputError(f"{name}: resumed from its saved arrays it differs in {found}")
-    return Check("resumed equals uninterrupted, to the bit")
+    return Check("a resumed run is bit-identical to an uninterrupted one")
 
 
 def _check_settings(algorithm: AlgorithmFactory, config: Config, env: Probe, states: list[PyTree], name: str) -> Check:
@@ -235,7 +235,9 @@ def _check_settings(algorithm: AlgorithmFactory, config: Config, env: Probe, sta
             raise InputError(f"{name}: another value of config.{field} is traced again; numbers must stay data")
         if difference(host(agent), usual) is None:
             idle.append(field)
-    return Check("one trace for all numeric settings", f"in one update no effect of {', '.join(idle)}" if idle else "")
+    return Check(
+        "one trace for all numeric settings", f"no effect within one update: {', '.join(idle)}" if idle else ""
+    )
 
 
 def _numbers(config: Config) -> dict[str, object]:

@@ -136,8 +136,8 @@ def _check_contract(env: Environment, name: str, key: Key) -> list[Check]:
     return [
         Check("reset returns (state, observation)"),
         Check("step returns (state, TimeStep)"),
-        Check("structures, shapes and dtypes are static, equal from reset and step, and those of the spaces"),
-        Check("traces with its numbers traced"),
+        Check("structures, shapes and dtypes are static, agree between reset and step, and match the spaces"),
+        Check("can be traced, including its numbers"),
     ]
 
 
@@ -156,9 +156,9 @@ def _check_values(env: Environment, name: str, record: RandomPlay) -> list[Check
     if not record.action_inside.all():
         raise InputError(f"{name}.action_space does not contain what it samples, or no action was legal")
     checks = [
-        Check("the spaces contain what comes out and what they sample"),
+        Check("the spaces contain all observations and their own samples"),
         Check("no NaN, rewards finite"),
-        Check("terminated and truncated never together"),
+        Check("never terminated and truncated together"),
     ]
     if type(env).observe is not Environment.observe:
         checks.append(_check_observe(env, name, record))
@@ -187,7 +187,7 @@ def _check_observe(env: Environment, name: str, record: RandomPlay) -> Check:
     found = difference(observation, step.observation, 1e-6)
     if found is not None:
         raise InputError(f"{name}.observe(state) is not the observation that step returns: {found}")
-    return Check("observe(state) is what reset and step return")
+    return Check("observe(state) equals the observation of reset and step")
 
 
 def _value_problem(env: Environment, record: RandomPlay) -> str | None:
@@ -267,7 +267,7 @@ def _check_starts(env: Environment, name: str, key: Key, record: RandomPlay, sam
         raise InputError(
             f"{name}.reset draws random numbers, but 256 keys gave one state and observation: does it use its key?"
         )
-    return Check("every episode starts in the same state", "reset draws nothing" if not draws else "as declared")
+    return Check("every episode starts in the same state", "reset uses no randomness" if not draws else "as declared")
 
 
 def _distinct(first: PyTree) -> int:

@@ -47,7 +47,7 @@ def check_learning(
         found = difference(host(jax.tree.map(lambda x: x[alone], state.agent)), solo, 1e-2)
         if found is not None:
             raise InputError(f"{name}: vmapped over seeds, settings and environments it differs in agent{found}")
-        checks.append(Check("vmapped equals alone"))
+        checks.append(Check("vmapped runs equal single runs"))
     state = _advance(algorithm, config, discounts, envs, state, num_updates - 3)
     chosen, visited = host(_walk(algorithm, config, discounts, envs, state.agent))
     for i, rung in enumerate(rungs):

@@ -28,11 +28,11 @@ def measure_environment(env: Environment, key: Key, steps: int = 64) -> dict[str
     figures: dict[str, float | str] = {}
     for batch in BATCH_SIZES:
         with_reset = _seconds(_run(env, batch, steps, reset=True), key)
-        figures[f"steps per second, {batch} side by side"] = batch * steps / with_reset
+        figures[f"steps per second, {batch} in parallel"] = batch * steps / with_reset
         if batch == RESET_SHARE_AT:
             without = _seconds(_run(env, batch, steps, reset=False), key)
             share = float(np.clip(1.0 - without / with_reset, 0.0, 1.0))
-            figures["share of resets in the time"] = share
+            figures["fraction of time in resets"] = share
     return figures
 
 

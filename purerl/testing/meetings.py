@@ -77,7 +77,7 @@ def _check_counters(algorithm: AlgorithmFactory, config: Config, env: Probe, sta
         moved |= "replay" not in path and not np.array_equal(old, new)
     if not moved:
         raise InputError(f"{name}: past 2^31 updates nothing is learned any more")
-    return Check("learns on past 2^31 updates")
+    return Check("continues to learn after 2^31 updates")
 
 
 def _check_failed_seed(algorithm: AlgorithmFactory, config: Config, env: Probe, state: PyTree, name: str) -> Check:
@@ -90,13 +90,13 @@ def _check_failed_seed(algorithm: AlgorithmFactory, config: Config, env: Probe, 
         found = difference(*(jax.tree.map(lambda x, s=seed: x[s], agent) for agent in (clean, mixed)))
         if found is not None:
             raise InputError(f"{name}: a seed whose rewards are NaN changes another seed's agent{found}")
-    return Check("a failed seed changes no other")
+    return Check("a failed seed does not change the others")
 
 
 def _check_every_step(algorithm: AlgorithmFactory, config: Config, env: Probe, state: PyTree, name: str) -> Check:
     """Check that the reward of every step affects learning, except for steps that a replay happens not to sample."""
     if hasattr(state.agent, "replay"):
-        return Check("learns from every step", "not for a replay, which draws")
+        return Check("learns from every step", "skipped for a replay, which samples")
     trainer = make_trainer(algorithm, env, config)
     assert isinstance(trainer, CompiledTrainer)
 

@@ -177,8 +177,8 @@ MORE = [
     ((*TRAIN, "--total-timesteps", "100"), "total_timesteps 100 is less than one rollout"),
     ((*TRAIN, "--total-timesteps", "1.5"), "total_timesteps is 1.5; it must be: integer"),
     ((*TRAIN, "--learning-rate", "inf"), "learning_rate is inf; it must be above 0"),
-    ((*TRAIN, "--network", "nature"), "network nature is for images"),
-    ((*TRAIN, "--network", "impala"), "network impala is for images"),
+    ((*TRAIN, "--network", "nature"), "network nature needs images"),
+    ((*TRAIN, "--network", "impala"), "network impala needs images"),
     ((*TRAIN, "--rnn", "gru", "--num-minibatches", "8"), "num_minibatches 8 does not divide num_envs"),
     (("train", "disco", "Catch"), "disco needs the weights of its rule: --weights disco_103.npz, the file at https://"),
     (("train", "disco", "Catch", "--weights", "no.npz"), "cannot read no.npz: No such file"),
@@ -386,7 +386,10 @@ def test_alone_a_group_shows_its_help(capsys, words):
             ("ppo", "Maze", "--levels", "plr", "--levels-score", "regret"),
             "levels_score is 'regret'; allowed: max_monte",
         ),
-        (("dqn", "Maze", "--levels", "accel"), "levels accel needs the values of an actor-critic, which dqn has not"),
+        (
+            ("dqn", "Maze", "--levels", "accel"),
+            "levels accel needs the values of an actor-critic, which dqn does not have",
+        ),
         (("ppo", "CartPole-v1", "--levels-temperature", "1"), "levels_temperature is an option of levels"),
         (
             ("ppo", "CartPole-v1", "--levels", "plr"),

@@ -46,7 +46,7 @@ def test_a_run_is_played_with_its_own_parameters(tmp_path, capsys):
     assert run("Catch", "--policy", folder, "--terminal") == 0
     assert " in 4 steps" in capsys.readouterr().out
     assert run("CartPole-v1", "--policy", folder, "--terminal") == 2
-    assert "trained on Catch, whose spaces are others" in capsys.readouterr().err
+    assert "trained on Catch, which has different spaces" in capsys.readouterr().err
 
 
 @pytest.mark.long

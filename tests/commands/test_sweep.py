@@ -74,7 +74,7 @@ def test_the_best_of_a_complete_sweep_is_trained_with_other_seeds(tmp_path, caps
     small = [*("--trials", "2", "--seeds", "1", "--points", "2", "--total-timesteps", "1024", "--plain")]
     folder = tmp_path / "sweep"
     assert told(capsys, *SWEEP, "--over", "discount=0.9:0.99", *small, "--out", str(folder), "--no-cache")[0] == 0
-    assert "--fresh-seeds N trains it" in (folder / "best.toml").read_text()
+    assert "--fresh-seeds N retrains it" in (folder / "best.toml").read_text()
     assert told(capsys, "sweep", "--resume", str(folder), "--fresh-seeds", "2", "--plain")[0] == 0
     assert "# with 2 other seeds: mean return" in (folder / "best.toml").read_text()
     assert "fresh_seeds is -1" in told(capsys, "sweep", "--resume", str(folder), "--fresh-seeds", "-1")[1]

@@ -38,7 +38,10 @@ def test_pictures_and_a_page_that_shows_them(plan, tmp_path):
             assert image.width > 200 and len(image.convert("RGB").getcolors(1 << 24)) > 20
     with Image.open(tmp_path / "report" / "evolution.gif") as image:
         assert image.n_frames == 3
-    assert "went from 10 to 28.5 (last tenth)" in page and "<h1>Evolution of kl</h1>" in page
+    assert (
+        "changed from 10 in the first generation to 28.5 in the last tenth" in page
+        and "<h1>Evolution of kl</h1>" in page
+    )
     form = (tmp_path / "report" / "closed_form.txt").read_text()
     assert "21 (r - 1 - log r)" in form and html.escape(form.strip()) in page
 
@@ -96,7 +99,7 @@ def test_where_it_stands(rows_plan):
         "sigma",
     ]
     failed = status_of(row | {"failed": 2}, generations=10, seconds=2.0, steps_per_second=1e6)
-    assert failed.rows[-1] == ("failed", "2 trainings were not finite")
+    assert failed.rows[-1] == ("failed", "2 training runs were not finite")
 
 
 @pytest.mark.long

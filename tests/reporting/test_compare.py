@@ -35,7 +35,7 @@ def test_equal_ones_cannot_be_told_apart(runs):
     found = compare.duel(good, same)
     assert not found.certain
     sentence = compare.verdict(found, good, same)
-    assert sentence.startswith("same and good cannot be told apart") and "seeds each would tell" in sentence
+    assert sentence.startswith("same and good cannot be told apart") and "seeds each would be enough" in sentence
     assert 200 < found.seeds_needed < 800
 
 

@@ -33,7 +33,15 @@ def test_a_run_has_a_page_that_needs_no_other_file(run_folder):
     page = Tags((run_folder / "report.html").read_text())
     assert page.tags.count("img") == 2 and all(link.startswith("data:image/png;base64,") for link in page.links)
     words = " ".join(page.words)
-    for expected in ("a2c on Catch", "purerl train --config", "learning_rate", "env.rows", "final return", "jaxlib"):
+    for expected in (
+        "a2c on Catch",
+        "purerl train --config",
+        "learning_rate",
+        "env.rows",
+        "final return",
+        "jaxlib",
+        "entropy of the policy in nats",
+    ):
         assert expected in words, expected
 
 
@@ -70,7 +78,7 @@ def test_several_runs_are_compared_by_task(run_folder, tmp_path):
     page = Tags(path.read_text())
     words = " ".join(page.words)
     assert page.tags.count("img") == 4, "two tasks: never on one axis"
-    assert "Acrobot-v1" in words and "discount" in words and "it has not ended" in words
+    assert "Acrobot-v1" in words and "discount" in words and "the run has not ended" in words
 
 
 @pytest.mark.long
@@ -132,4 +140,4 @@ def test_many_metrics_are_shown_in_several_pictures(run_folder, tmp_path):
     more = [",".join(f"_${name}$" if i == 0 else "0.5" for name in range(300)) for i, _ in enumerate(lines)]
     (folder / "metrics.csv").write_text("".join(f"{line},{end}\n" for line, end in zip(lines, more, strict=True)))
     page = report.write_report(folder).read_text()
-    assert page.count('alt="metrics"') == 3 and "more metrics: purerl plot" in page
+    assert page.count('alt="metrics"') == 3 and "more metrics: draw them with <code>purerl plot" in page

@@ -154,7 +154,9 @@ def test_starts_may_be_equal_where_reset_draws_nothing_or_it_is_declared():
         state = WalkState(jnp.sum(nothing), jnp.int32(0))
         return state, self.observe(state)
 
-    assert "reset draws nothing" in str(check_environment(broken("Plain", {"reset": reset}), num_steps=8, eager=False))
+    assert "reset uses no randomness" in str(
+        check_environment(broken("Plain", {"reset": reset}), num_steps=8, eager=False)
+    )
 
 
 @pytest.mark.long

@@ -70,11 +70,11 @@ def test_a_step_that_is_not_learned_from_is_found():
 def test_a2c_has_none():
     report = str(check_algorithm(a2c, CONFIG, contract=False, meetings=True, learn=False))
     for held in (
-        "past 2^31 updates",
+        "after 2^31 updates",
         "a failed seed",
-        "after they left",
-        "begin anew",
-        "acts as it did",
+        "agents that left",
+        "start over",
+        "acts bit-identically",
         "every step",
         "in turns",
     ):

@@ -139,7 +139,7 @@ def _check_turns(algorithm: AlgorithmFactory, config: Config, probe: Probe, leng
         config = dataclasses.replace(config, rollout_length=length)
         trainer = compiled_trainer(multi_agent, env, policies_for(env, algorithm, config))
     except InputError as error:
-        return Check(what, f"refused: {error}")
+        return Check(what, f"rejected: {error}")
     state = jax.jit(trainer.init)(jax.random.key(0))
 
     @jax.jit
@@ -180,7 +180,7 @@ def _check_groups(algorithm: AlgorithmFactory, config: Config, env: Duo, name: s
     try:
         trainer = compiled_trainer(multi_agent, env, joint)
     except InputError as error:
-        return [Check("groups of agents", f"refused: {error}")]
+        return [Check("groups of agents", f"rejected: {error}")]
     begin, step = jax.jit(trainer.init), jax.jit(trainer.step)
     state = begin(jax.random.key(0))
     for _ in range(UPDATES):
@@ -188,14 +188,14 @@ def _check_groups(algorithm: AlgorithmFactory, config: Config, env: Duo, name: s
     checks = [_check_leaving(trainer, config, state, name)]
     trained = state.agent["left"]
     if not hasattr(trained, "params"):
-        return [*checks, Check("start and frozen", "not for an agent without a field params")]
+        return [*checks, Check("start and frozen", "skipped for an agent without a field params")]
     begun = _with(env, algorithm, config, config, agent=trained).init(jax.random.key(1)).agent["left"]
     if difference(host(begun.params), host(trained.params)) is not None:
         raise InputError(f"{name}: a policy that starts from a trained agent does not begin with its parameters")
     fresh = begin(jax.random.key(1)).agent["left"]
     if difference(host(begun.opt_state), host(fresh.opt_state)) is not None:
         raise InputError(f"{name}: a policy that starts from a trained agent does not start with a new optimizer")
-    checks.append(Check("starts from a trained agent with schedules that begin anew"))
+    checks.append(Check("starts from a trained agent with schedules that start over"))
     return [*checks, _check_frozen(trainer, algorithm, config, state, env, name)]
 
 
@@ -227,7 +227,7 @@ def _check_leaving(trainer: CompiledTrainer, config: Config, state: PyTree, name
     found = difference(*map(host, parts))
     if found is not None:
         raise InputError(f"{name}: what an agent does after it left changes agent{found}")
-    return Check("what agents do after they left changes nothing")
+    return Check("agents that left do not change what is learned")
 
 
 def _check_frozen(
@@ -248,4 +248,4 @@ def _check_frozen(
         )
         if difference(host(did), host(does)) is not None:
             raise InputError(f"{name}: frozen in another run, a policy does not act as it did (explore={explore})")
-    return Check("frozen in another run it acts as it did, to the bit")
+    return Check("a frozen policy acts bit-identically in another run")

@@ -13,8 +13,8 @@ class LevelOptions:
 
     levels: str = static(
         default="none",
-        doc="dr: draw levels at random; plr: also replay those with the most to learn; robust-plr: learn from replayed "
-        "levels only; accel: also mutate them; with the last two, schedules do not reach their ends",
+        doc="dr: sample levels at random; plr: also replay those with the most to learn; robust-plr: learn from "
+        "replayed levels only; accel: also mutate them; with the last two, schedules do not reach their ends",
         choices=("none", *METHODS),
     )
     levels_over: tuple[str, ...] = static(

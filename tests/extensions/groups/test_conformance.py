@@ -20,6 +20,6 @@ def unmasked(spec, config: A2CConfig):
 def test_ours_pass_and_one_that_learns_from_agents_that_left_does_not():
     env = EXAMPLE.environment("discrete")
     names = [check.name for check in checks(a2c, CONFIG, env, "a2c")]
-    assert "what agents do after they left changes nothing" in names and "in turns, rollouts of 3" in names
+    assert "agents that left do not change what is learned" in names and "in turns, rollouts of 3" in names
     with pytest.raises(InputError, match="what an agent does after it left changes agent"):
         checks(unmasked, CONFIG, env, "unmasked")
