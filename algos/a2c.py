@@ -1,8 +1,8 @@
 """A2C and REINFORCE. `purerl train a2c CartPole-v1`, `purerl train reinforce CartPole-v1`.
 
 A2C, advantage actor-critic: collect a short rollout from many environments, then take one policy-gradient step on all
-of it. REINFORCE with a baseline: the same of a long rollout, whose returns go to the end of the episode.
-Source: Mnih et al. (2016), arXiv:1602.01783, in its synchronous form, with RMSProp as there; Williams (1992),
+of it. REINFORCE with a baseline does the same with a long rollout, whose returns reach the end of the episode.
+Source: Mnih et al. (2016), arXiv:1602.01783, in its synchronous form, with RMSProp as in the paper; Williams (1992),
 doi:10.1007/BF00992696.
 """
 
@@ -59,11 +59,11 @@ def a2c(
     Args:
       spec: the environment's spaces.
       config: the settings.
-      loss: per sample, in place of the above.
-      optimizer: of optax, such as `optax.lion`, behind a clip of the norm, or `GradientPlan` -> transformation; RMSProp
-        if none is given.
-      network: a module (observation [N, ...]) -> features f32[N, n] below the heads, of flax linen, or of NNX; or
-        (observation space, action head, config) -> the policy and the value function.
+      loss: the loss per sample, instead of the one above.
+      optimizer: an optax optimizer such as `optax.lion`, applied to clipped gradients, or a function `GradientPlan` ->
+        optax transformation; RMSProp by default.
+      network: a Flax module (Linen or NNX) that maps observations [N, ...] to features f32[N, n], to which heads are
+        added, or a function (observation space, action head, config) -> the policy and the value function.
 
     Raises:
       InputError: if a setting is out of range or the action space has no distribution.
@@ -132,7 +132,7 @@ def reinforce(
 ) -> Algorithm:
     """Return REINFORCE with a value baseline: A2C on Monte Carlo returns, optimized by Adam.
 
-    An episode that a rollout cuts counts up to there, and the value stands for the rest.
+    If a rollout ends within an episode, the value of the last state replaces the rest of its return.
     """
     validate(config, "reinforce")
     return a2c(spec, config, optimizer=optimizer, network=network)

@@ -1,8 +1,8 @@
 """AWR: advantage-weighted regression, from replay. `purerl train awr CartPole-v1`.
 
-Two regressions on what the replay holds: the value function on returns, and the policy on the actions taken, each
-weighed by the exponential of its advantage. There is no ratio and no target policy, so old samples stay useful.
-Source: Peng et al. (2019), arXiv:1910.00177. Returns are of n steps here, not of whole trajectories.
+Two regressions on samples of the replay: the value function on returns, and the policy on the actions taken, each
+weighted by the exponential of its advantage. There is no ratio and no target policy, so old samples stay useful.
+Source: Peng et al. (2019), arXiv:1910.00177. Returns span n steps here, not complete trajectories.
 """
 
 import dataclasses
@@ -75,16 +75,17 @@ def awr(
         loss = -min(exp(A / temperature), max_weight) log pi(a|s) + c_v (V(s) - R)^2 / 2 - c_e H
         R = scale (r_0 + ... + discount^{n-1} r_{n-1}) + discount^n V'(s_n),  A = R - V'(s)
 
-    with V' the target network. An action counts as the environment was given it, clipped to its bounds.
+    with V' the target network. The action is the one that the environment received, clipped to its bounds.
 
     Args:
       spec: the environment's spaces.
       config: the settings.
-      optimizer: of optax, such as `optax.lion`, behind a clip of the norm, or `GradientPlan` -> transformation; Adam if
-        none is given.
-      network: a module (observation [N, ...]) -> features f32[N, n] below the heads, of flax linen, or of NNX; or
-        (observation space, action head, config) -> the policy and the value function; `actor_critic` if none is given.
-      replay: a uniform one if none is given.
+      optimizer: an optax optimizer such as `optax.lion`, applied to clipped gradients, or a function `GradientPlan` ->
+        optax transformation; Adam by default.
+      network: a Flax module (Linen or NNX) that maps observations [N, ...] to features f32[N, n], to which heads are
+        added, or a function (observation space, action head, config) -> the policy and the value function;
+        `actor_critic` by default.
+      replay: a replay; by default a uniform one.
 
     Raises:
       InputError: if a setting is out of range or the action space has no distribution.

@@ -1,7 +1,7 @@
 """C51: the distribution of returns on fixed atoms. `purerl train c51 CartPole-v1`.
 
-As DQN, but Q is the mean of a learned distribution, whose target is the shifted distribution of the successor projected
-back onto the atoms.
+Like DQN, but Q is the mean of a learned distribution. Its target is the shifted distribution of the next state,
+projected onto the atoms.
 Source: Bellemare, Dabney and Munos (2017), arXiv:1707.06887. A time limit does not end the task.
 """
 
@@ -48,7 +48,7 @@ def c51(
 
     Args:
       spec, config, optimizer, replay, exploration: as for `dqn`.
-      network: as for `dqn`; a whole `QNetwork` returns logits f32[..., num_actions, num_atoms].
+      network: as for `dqn`; a complete `QNetwork` returns logits f32[..., num_actions, num_atoms].
 
     Raises:
       InputError: if the settings contradict one another or the actions are not discrete.

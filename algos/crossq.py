@@ -1,7 +1,7 @@
 """CrossQ: soft actor-critic with batch normalization instead of target networks. `purerl train crossq Pendulum-v1`.
 
-The critics see a step and its successor in one batch, so that both are normalized alike; then they learn quickly
-without a target network, and one gradient step per step of the environment is enough.
+The critics see a step and its next state in one batch, so that both are normalized in the same way. Then they learn
+quickly without a target network, and one gradient step per environment step is enough.
 Source: Bhatt et al. (2024), arXiv:1902.05605. Here the policy has no normalization.
 """
 
@@ -61,15 +61,16 @@ def crossq(
         policy:  -E(min_i Q_i(s, a) - temperature log pi(a|s)), every policy_period-th step, by running statistics
         temperature: log(temperature) (entropy - target_entropy), with the policy
 
-    The agent's `target_params` are the running statistics. With `n_step` above 1, r is the sum of n rewards alone.
+    The agent's `target_params` are the running statistics. With `n_step` above 1, r is only the sum of n rewards.
 
     Args:
-      spec: the environment's spaces: actions are a Box with finite bounds.
+      spec: the environment's spaces, with a Box of actions with finite bounds.
       config: the settings.
-      optimizer: of either part: of optax, such as `optax.lion`, or `GradientPlan` -> transformation; Adam if none is
-        given.
-      network: a module (observation [N, ...]) -> features f32[N, n], of flax linen, or of NNX, below the policy's head.
-      replay: a uniform one if none is given.
+      optimizer: for actor and critics each: an optax optimizer such as `optax.lion`, or a function `GradientPlan` ->
+        optax transformation; Adam by default.
+      network: a Flax module (Linen or NNX) that maps observations [N, ...] to features f32[N, n], below the policy's
+        head.
+      replay: a replay; by default a uniform one.
 
     Raises:
       InputError: if a setting is out of range or the actions are not such a box.

@@ -1,10 +1,11 @@
 """Curiosity: a bonus for surprising observations, in addition to the environment's rewards.
 
-RND predicts the features that a fixed random network gives of a successor; ICM predicts the successor's own features
-from the step's, with features that tell which action was taken. The error is the bonus. It is divided by the running
-spread of its returns and added to the reward, so any algorithm that learns from rollouts can be curious.
+RND predicts the output of a fixed random network for the next observation. ICM predicts the features of the next
+observation from those of the current one, and its features are trained to predict the action. The prediction error is
+the bonus. It is divided by the running standard deviation of its returns and added to the reward, so any algorithm that
+learns from rollouts can use it.
 Source: RND: Burda et al. (2019), arXiv:1810.12894; ICM: Pathak et al. (2017), arXiv:1705.05363. Here one value function
-learns the sum of both rewards, in which endings count.
+learns the sum of both rewards, and the bonus also stops at the end of an episode.
 """
 
 from collections.abc import Callable
@@ -79,13 +80,13 @@ def with_bonus(
     """Return (the state updated with a rollout, the rollout with the bonus added to its rewards).
 
     Args:
-      curiosity: as it was.
-      rollout: [T, B], observations as the environment gave them.
+      curiosity: the state before the rollout.
+      rollout: [T, B], with raw observations.
       spec: the environment's spaces.
       config: the settings of the torsos.
       kind: a name in `CURIOSITIES`.
       coefficient: the weight of the bonus.
-      learning_rate: Adam's step size.
+      learning_rate: the learning rate of Adam.
     """
     model, seen = predictor(spec, config, kind), without_global_state
     statistics = curiosity.statistics.update(seen(rollout.next_observation), rollout.mask)

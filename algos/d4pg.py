@@ -1,8 +1,8 @@
 """D4PG: distributional deterministic policy gradients. `purerl train d4pg Pendulum-v1`.
 
-As DDPG, but the critic is a distribution of returns on fixed atoms, learned from several steps of reward.
-Source: Barth-Maron et al. (2018), arXiv:1804.08617. Environments in parallel stand for its actors, and its replay is
-uniform here: the paper finds that priorities help little.
+Like DDPG, but the critic is a distribution of returns on fixed atoms, learned from several steps of reward.
+Source: Barth-Maron et al. (2018), arXiv:1804.08617. Parallel environments replace its actors, and the replay is
+uniform here, because the paper finds that priorities help little.
 """
 
 import jax
@@ -50,17 +50,17 @@ def d4pg(
         critic: -sum_j m_j log p_j(s, a),  m = the projection of scale r + discount z under p'(s', mu'(s'))
         policy: -E Z(s, mu(s))
 
-    with z the atoms, p their probabilities and Z the return so distributed. Of several critics the mean of their
-    distributions makes the target, and the policy climbs the first.
+    with z the atoms, p their probabilities and Z the mean of this distribution. With several critics, the target is the
+    mean of their distributions, and the policy maximizes the first critic.
 
     Args:
-      spec: the environment's spaces: actions are a Box with finite bounds.
+      spec: the environment's spaces, with a Box of actions with finite bounds.
       config: the settings.
-      optimizer: of either part: of optax, such as `optax.lion`, or `GradientPlan` -> transformation; Adam if none is
-        given.
-      network: a module (observation [N, ...]) -> features f32[N, n], of flax linen, or of NNX, below the policy's head;
-        a critic has its own, with `hidden_sizes` on its features and the action.
-      replay: a uniform one if none is given.
+      optimizer: for actor and critics each: an optax optimizer such as `optax.lion`, or a function `GradientPlan` ->
+        optax transformation; Adam by default.
+      network: a Flax module (Linen or NNX) that maps observations [N, ...] to features f32[N, n], below the policy's
+        head; each critic has its own copy, followed by `hidden_sizes` on its features and the action.
+      replay: a replay; by default a uniform one.
 
     Raises:
       InputError: if a setting is out of range or the actions are not such a box.

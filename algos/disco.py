@@ -1,11 +1,11 @@
 """Disco: an agent that follows a discovered update rule. `purerl train disco Catch --weights disco_103.npz`.
 
-Besides its policy the agent predicts vectors y(s) and z(s, a), to which the rule gives a meaning, the return q(s, a),
-and its next policy. The rule reads rollouts from a replay and returns targets of the policy, y and z; Retrace those
-of q.
-Source: Oh et al. (2025), Nature, doi:10.1038/s41586-025-09761-x, with the settings of their code. Two things differ:
-their loss leaves out the first step of each episode and every 29th step, this one counts all steps; and time limits,
-which theirs does not have, end a rollout for the rule: no termination, then the final observation as successor.
+In addition to its policy, the agent predicts vectors y(s) and z(s, a), whose meaning the rule defines, the return q(s,
+a), and its next policy. The rule reads rollouts from a replay and returns targets of the policy, y and z. Retrace gives
+the targets of q.
+Source: Oh et al. (2025), Nature, doi:10.1038/s41586-025-09761-x, with the settings of their code. Two things differ.
+Their loss skips the first step of each episode and every 29th step; this one includes all steps. Time limits, which
+they do not have, end a rollout for the rule without a termination, followed by the final observation.
 """
 
 import dataclasses
@@ -125,7 +125,7 @@ def disco(
     Args:
       spec: the environment's spaces.
       config: the settings.
-      rule: in place of the one in the file `config.weights`.
+      rule: the rule; by default the one in the file `config.weights`.
       optimizer: an optax optimizer such as `optax.lion`, or a function `GradientPlan` -> optax transformation; by
         default Adam whose steps are clipped.
       network: a Flax module (Linen or NNX) that maps observations [N, ...] to features f32[N, n], below the recurrent
@@ -260,7 +260,7 @@ def loss_terms(inputs: DiscoInputs, now: Predictions, targets: DiscoTargets) -> 
     """Return the unweighted terms of the loss, f32[T, B] each.
 
     Args:
-      inputs: what the rule read; its policy in the next states is what `next_policy` learns.
+      inputs: the inputs of the rule; `next_policy` learns their policy in the next states.
       now: [T, B, ...], of the actions taken.
       targets: the rule's.
     """

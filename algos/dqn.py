@@ -134,12 +134,12 @@ def dqn(
     Args:
       spec: the environment's spaces.
       config: the settings.
-      optimizer: of optax, such as `optax.lion`, behind a clip of the norm, or `GradientPlan` -> transformation; Adam if
-        none is given.
-      network: a module (observation [N, ...]) -> features f32[N, n] below the head, of flax linen, or of NNX; or the
-        whole `QNetwork`, Q values f32[..., num_actions]; one that fits the observations if none is given.
-      replay: a replay of transitions; as the config says if none is given.
-      exploration: epsilon-greedy as the config says if none is given.
+      optimizer: an optax optimizer such as `optax.lion`, applied to clipped gradients, or a function `GradientPlan` ->
+        optax transformation; Adam by default.
+      network: a Flax module (Linen or NNX) that maps observations [N, ...] to features f32[N, n], below the head; or a
+        complete `QNetwork` that returns Q values f32[..., num_actions]; by default one that fits the observations.
+      replay: a replay of transitions; by default the one that the config describes.
+      exploration: by default epsilon-greedy, with the settings of the config.
 
     Raises:
       InputError: if the settings contradict one another or the actions are not discrete.
@@ -172,7 +172,7 @@ def taken_and_next(
     The target network itself chooses that action, or, if `config.double`, the online network.
 
     Args:
-      network: with outputs f32[N, num_actions] or [N, num_actions, num_atoms].
+      network: a network with outputs f32[N, num_actions] or [N, num_actions, num_atoms].
       params, target_params: of the online network and of the target network.
       batch: N transitions.
       key: for noisy networks.
@@ -216,11 +216,11 @@ def q_agent(
     Args:
       spec: the environment's spaces.
       config: the settings.
-      network: with outputs f32[..., num_actions] or [..., num_actions, num_atoms].
-      loss: what a gradient step reduces.
+      network: a network with outputs f32[..., num_actions] or [..., num_actions, num_atoms].
+      loss: the loss that a gradient step minimizes.
       q_values: the network's outputs -> Q values f32[..., num_actions].
-      replay: a replay of transitions; as the config says if none is given.
-      exploration: as the config says if none is given.
+      replay: a replay of transitions; by default the one that the config describes.
+      exploration: by default as the config describes.
       optimizer: as for `dqn`.
 
     Raises:

@@ -58,15 +58,15 @@ def impala(
 ) -> Algorithm:
     """Return IMPALA for an environment with discrete, multi-discrete, continuous or dict actions.
 
-    Minibatches are whole sequences, one per environment.
+    Minibatches consist of complete sequences, one per environment.
 
     Args:
       spec: the environment's spaces.
       config: the settings.
-      optimizer: of optax, such as `optax.lion`, behind a clip of the norm, or `GradientPlan` -> transformation; RMSProp
-        if none is given.
-      network: a module (observation [N, ...]) -> features f32[N, n] below the heads, of flax linen, or of NNX; or
-        (observation space, action head, config) -> the policy and the value function.
+      optimizer: an optax optimizer such as `optax.lion`, applied to clipped gradients, or a function `GradientPlan` ->
+        optax transformation; RMSProp by default.
+      network: a Flax module (Linen or NNX) that maps observations [N, ...] to features f32[N, n], to which heads are
+        added, or a function (observation space, action head, config) -> the policy and the value function.
 
     Raises:
       InputError: if the settings contradict one another or the action space has no distribution.

@@ -1,6 +1,6 @@
 """IQN: the distribution of returns by quantiles at random levels. `purerl train iqn CartPole-v1`.
 
-As QR-DQN, but the network takes a quantile's level as an input, so it learns the whole quantile function.
+Like QR-DQN, but the level of a quantile is an input of the network, so it learns the complete quantile function.
 Source: Dabney et al. (2018), arXiv:1806.06923. A time limit does not end the task.
 """
 
@@ -47,12 +47,12 @@ def iqn(
 
         loss = sum_i mean_j |tau_i - 1{u_ij < 0}| H(u_ij),  u_ij = r + discount theta'_tau'_j(s', b) - theta_tau_i(s, a)
 
-    with tau and tau' drawn evenly from [0, 1], theta' the target network's quantiles and b the action whose mean is
-    highest. Actions are chosen by the mean of the quantiles in the middle of equal parts of [0, 1].
+    with tau and tau' sampled uniformly from [0, 1], theta' the target network's quantiles and b the action whose mean
+    is highest. Actions are chosen by the mean of the quantiles in the middle of equal parts of [0, 1].
 
     Args:
       spec, config, optimizer, replay, exploration: as for `dqn`.
-      network: as for `dqn`; or a whole `QuantileNetwork`.
+      network: as for `dqn`; or a complete `QuantileNetwork`.
 
     Raises:
       InputError: if the settings contradict one another or the actions are not discrete.

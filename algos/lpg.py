@@ -1,6 +1,6 @@
 """LPG: an agent that learns by a learned update rule. `purerl evolve lpg --tasks Catch`.
 
-The agent has a policy and a prediction y(s), a distribution whose meaning the rule gives it. A rule reads a rollout and
+The agent has a policy and a prediction y(s), a distribution whose meaning the rule defines. A rule reads a rollout and
 returns a weight for each action and a target for each prediction.
 Source: Oh et al. (2020), arXiv:2007.08794.
 """
@@ -71,16 +71,17 @@ def lpg(
 ) -> Algorithm:
     """Return an agent that follows a rule; its network is not recurrent.
 
-    The step is along grad sum_t log pi(a_t|s_t) pi_hat_t - prediction_coefficient KL(y(s_t), y_hat_t) + entropy bonus.
+    The update follows the gradient of sum_t log pi(a_t|s_t) pi_hat_t - prediction_coefficient KL(y(s_t), y_hat_t) +
+    entropy bonus.
 
     Args:
       spec: the environment's spaces.
       config: the settings.
-      rule: with parameters, `initial_carry` and `__call__` as `purerl.functional.update_rules.LPG`; one with random
-        weights, which teaches nothing, if none is given.
-      optimizer: of optax, such as `optax.lion`, behind a clip of the norm, or `GradientPlan` -> transformation; Adam if
-        none is given.
-      network: a module (observation [N, ...]) -> features f32[N, n] below the heads, of flax linen, or of NNX.
+      rule: the rule, with parameters, `initial_carry` and `__call__` like `purerl.functional.update_rules.LPG`; by
+        default one with random weights.
+      optimizer: an optax optimizer such as `optax.lion`, applied to clipped gradients, or a function `GradientPlan` ->
+        optax transformation; Adam by default.
+      network: a Flax module (Linen or NNX) that maps observations [N, ...] to features f32[N, n], below the heads.
 
     Raises:
       InputError: if a setting is out of range or the action space has no distribution.

@@ -1,8 +1,8 @@
 """MAPPO: PPO for teams, with a critic that sees the global state. `purerl train mappo Spread`.
 
 The algorithm is `purerl.algos.ppo.ppo`, given the config of this file. The agents of a team share one policy, and each
-is a sample. The critic may see what no agent sees; it may predict values in units of its targets' running statistics,
-and its errors may count by Huber's loss.
+is a sample. The critic can see the global state, which no agent sees. It can predict normalized values, and its loss
+can be the Huber loss.
 Source: Yu et al. (2022), arXiv:2103.01955.
 """
 

@@ -1,10 +1,11 @@
 """MPO: maximum a posteriori policy optimization, from replay. `purerl train mpo Pendulum-v1`.
 
-Critics learn the value of the policy's actions. Weigh actions that the old policy would take by their values, and fit
-the policy to them by maximum likelihood, within a trust region. How sharp the weights are and how hard the region is
-held are dual variables, which are learned.
-Source: Abdolmaleki et al. (2018), arXiv:1806.06920; mean and spread apart: the same (2018), arXiv:1812.02256. Here the
-old policy is the target network, which follows at every step, and critics bootstrap from the policy's mean value.
+Critics learn the value of the policy's actions. Actions of the old policy are weighted by their values, and the policy
+is fitted to them by maximum likelihood, within a trust region. The temperature of the weights and the weight of the
+trust region are learned dual variables.
+Source: Abdolmaleki et al. (2018), arXiv:1806.06920; separate terms for mean and standard deviation: the same (2018),
+arXiv:1812.02256. Here the old policy is the target network, which follows at every step, and critics bootstrap from the
+policy's mean value.
 """
 
 import dataclasses
@@ -89,17 +90,18 @@ def mpo(
                  + sum_k [c_k (epsilon_k - sg KL_k) + sg(c_k) KL_k],  w ~ pi'(a|s) exp(Q'(s, a) / T)
 
     with pi' and Q' the target networks, T the temperature, KL_k the divergence of the policy from pi', of choices or
-    means and of spreads, and c_k their weights; sg stops gradients. Over discrete actions the expectations are exact.
-    A mean is fitted with the old spread, and a spread with the old mean.
+    means and of standard deviations, and c_k their weights; sg stops gradients. Over discrete actions the expectations
+    are exact. The mean is fitted with the old standard deviation, and the standard deviation with the old mean.
 
     Args:
       spec: the environment's spaces: discrete actions, or a Box with finite bounds.
       config: the settings.
-      optimizer: for the networks and the dual variables: an optax optimizer such as `optax.lion`, or `GradientPlan` ->
-        transformation; Adam if none is given.
-      network: a module (observation [N, ...]) -> features f32[N, n], of flax linen, or of NNX, below the policy's head;
-        a critic of continuous actions has its own, with `hidden_sizes` on its features and the action.
-      replay: a uniform one if none is given.
+      optimizer: for the networks and the dual variables: an optax optimizer such as `optax.lion`, or a function
+        `GradientPlan` -> optax transformation; Adam by default.
+      network: a Flax module (Linen or NNX) that maps observations [N, ...] to features f32[N, n], below the policy's
+        head; each critic of continuous actions has its own copy, followed by `hidden_sizes` on its features and the
+        action.
+      replay: a replay; by default a uniform one.
 
     Raises:
       InputError: if a setting is out of range or the actions fit neither form.

@@ -1,7 +1,7 @@
 """Munchausen DQN: adds the agent's own log-policy to the reward. `purerl train munchausen CartPole-v1`.
 
-DQN with a soft target, whose rewards grow by what the Boltzmann policy of the target network thinks of an action taken:
-this keeps successive policies close to one another and widens the gap between the best actions and the others.
+DQN with a soft target, which adds the log-probability of the action under the target network's Boltzmann policy to the
+reward. This keeps successive policies close to one another and widens the gap between the best actions and the others.
 Source: Vieillard, Pietquin and Geist (2020), arXiv:2007.14430. A time limit does not end the task.
 """
 
@@ -48,11 +48,11 @@ def munchausen(
 
     with Q' the target network, pi = softmax(Q' / T), of legal actions (at s' of Q itself if `double`), T the
     temperature and l half the square or Huber's function. With `n_step` above 1, r is the sum of n rewards, and the
-    log-policy that is rewarded is that of the first of the n actions alone.
+    log-policy in the reward is only that of the first of the n actions.
 
     Args:
       spec, config, optimizer, replay, exploration: as for `dqn`.
-      network: as for `dqn`; a whole `QNetwork` returns Q values f32[..., num_actions].
+      network: as for `dqn`; a complete `QNetwork` returns Q values f32[..., num_actions].
 
     Raises:
       InputError: if the settings contradict one another or the actions are not discrete.

@@ -1,8 +1,8 @@
 """MuZero: MCTS in a model that is learned with the policy. `purerl train muzero CartPole-v1`.
 
-A network represents an observation as a latent state, predicts the reward of an action and the next latent, and from a
-latent the policy and the value. Before each action a tree grows in latents only. Then the model is unrolled along the
-rollout and learns at each step the policy of the MCTS, the return and the reward.
+A network represents an observation as a latent state, predicts the reward of an action and the next latent state, and
+predicts the policy and the value from a latent state. Before each action, a tree grows in latent states only. After the
+rollout, the model is unrolled along it and learns the policy of the MCTS, the return and the reward at each step.
 Source: Schrittwieser et al. (2020), arXiv:1911.08265; the default MCTS: Danihelka et al. (2022), "Policy improvement by
 planning with Gumbel", openreview.net/forum?id=bERaNdoegnO; sampled actions if they are not discrete: Hubert et al.
 (2021), arXiv:2104.06303. It learns on-policy, from each rollout, without a replay. Values and rewards are scalars.
@@ -78,17 +78,17 @@ def muzero(
 
     over k = 0 .. K steps of the model from a step of the rollout, with a the candidate actions at the root (all of a
     discrete space, or samples of the policy), w the policies of the MCTS, G the lambda returns over its root values, R
-    the rewards on the way to k, c_0 = 1 and c_k = 1 / K. What a step of the model receives of the gradients of later
-    steps is halved. Only at the root are the legal actions known. After a termination the return and the reward are 0.
-    After a truncation, or at the end of the rollout, the last target is the value of the final or next observation.
+    the rewards on the way to k, c_0 = 1 and c_k = 1 / K. The gradient that flows from one step of the model to the
+    previous one is halved. Legal actions are only known at the root. After a termination the return and the reward are
+    0. After a truncation, or at the end of the rollout, the last target is the value of the final or next observation.
 
     Args:
       spec: the environment's spaces.
       config: the settings.
-      optimizer: one of optax's, such as `optax.lion`, behind a clip of the norm, or `GradientPlan` -> transformation;
-        Adam by default.
-      network: a module (observation [N, ...]) -> features f32[N, n] that replaces the torso of the representation, of
-        flax linen or NNX.
+      optimizer: an optax optimizer such as `optax.lion`, applied to clipped gradients, or a function `GradientPlan` ->
+        optax transformation; Adam by default.
+      network: a Flax module (Linen or NNX) that maps observations [N, ...] to features f32[N, n] and replaces the torso
+        of the representation.
 
     Raises:
       InputError: if the settings contradict one another.

@@ -116,7 +116,7 @@ class GradientStep(Protocol[A]):
         """Take the step.
 
         Args:
-          agent: before it.
+          agent: the agent before the step.
           batch: a batch of N samples, from `Replay.sample`; observations are normalized.
           key: for what the loss samples.
 

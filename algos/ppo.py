@@ -2,8 +2,9 @@
 
 Collect a rollout, estimate advantages, then take several epochs of minibatch steps on the clipped objective.
 Source: Schulman et al. (2017), arXiv:1707.06347; the details follow Huang et al. (2022), "The 37 implementation details
-of PPO", except that where a time limit cuts an episode off, the return continues with the value of the real next state,
-not of the reset state. If you want a version to copy and edit, start from `scripts/ppo.py`: it leaves out the options.
+of PPO", except that after a truncation the return continues with the value of the final observation, not of the first
+observation of the next episode. If you want a version to copy and edit, start from `scripts/ppo.py`: it leaves out the
+options.
 """
 
 import importlib

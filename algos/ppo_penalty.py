@@ -1,7 +1,7 @@
 """PPO with an adaptive KL penalty instead of the clip. `purerl train ppo-penalty CartPole-v1`.
 
-The policy's divergence from the one that acted is a part of the loss. After each update its weight doubles where the
-divergence was well above its target, and halves where it was well below.
+The policy's divergence from the one that acted is a part of the loss. After each update its weight doubles if the
+divergence was well above its target, and halves if it was well below.
 Source: Schulman et al. (2017), arXiv:1707.06347, section 4.
 """
 
@@ -43,10 +43,10 @@ def ppo_penalty(
     Args:
       spec: the environment's spaces.
       config: the settings.
-      optimizer: of optax, such as `optax.lion`, behind a clip of the norm, or `GradientPlan` -> transformation; Adam if
-        none is given.
-      network: a module (observation [N, ...]) -> features f32[N, n] below the heads, of flax linen, or of NNX; or
-        (observation space, action head, config) -> the policy and the value function.
+      optimizer: an optax optimizer such as `optax.lion`, applied to clipped gradients, or a function `GradientPlan` ->
+        optax transformation; Adam by default.
+      network: a Flax module (Linen or NNX) that maps observations [N, ...] to features f32[N, n], to which heads are
+        added, or a function (observation space, action head, config) -> the policy and the value function.
 
     Raises:
       InputError: if the settings contradict one another or the action space has no distribution.

@@ -1,11 +1,11 @@
 """PQN: Q-learning in many environments at once, without a replay or a target network. `purerl train pqn CartPole-v1`.
 
-Collect a rollout epsilon-greedily, compute Q(lambda) returns backwards through it, and regress on them in several
-epochs of minibatches; layer normalization keeps that stable.
-Source: Gallici et al. (2024), arXiv:2407.04811. Ours bootstraps the last step from the value *after* it, and episodes
-that a time limit cut off from their true successor; the reference seeds the recursion one step off. There is no double
-Q: targets come from one pass before the epochs, over steps that the same parameters chose, so the error that a second
-estimate would remove is small, and with it a lambda below 1 would mix two networks' values along one trace.
+Collect a rollout epsilon-greedily, compute Q(lambda) returns backward through it, and regress on them in several
+epochs of minibatches. Layer normalization keeps this stable.
+Source: Gallici et al. (2024), arXiv:2407.04811. This version bootstraps the last step from the value *after* it, and
+truncated episodes from their final observation; the reference starts the recursion one step off. There is no double Q.
+Targets come from one pass before the epochs, over steps that the same parameters chose, so the error that a second
+estimate would remove is small, and with a lambda below 1 it would mix the values of two networks along one trace.
 """
 
 from typing import NamedTuple
@@ -93,11 +93,11 @@ def pqn(
     Args:
       spec: the environment's spaces; actions are discrete.
       config: the settings.
-      optimizer: an optax optimizer such as `optax.lion`, with clipped gradients, or `GradientPlan` -> transformation;
-        rectified Adam if none is given.
-      network: a module (observation [N, ...]) -> features f32[N, n] below the head, of flax linen, or of NNX; one that
-        fits the observations if none is given.
-      exploration: epsilon-greedy as the config says if none is given.
+      optimizer: an optax optimizer such as `optax.lion`, applied to clipped gradients, or a function `GradientPlan` ->
+        optax transformation; rectified Adam by default.
+      network: a Flax module (Linen or NNX) that maps observations [N, ...] to features f32[N, n], below the head; by
+        default one that fits the observations.
+      exploration: by default epsilon-greedy, with the settings of the config.
 
     Raises:
       InputError: if the settings contradict one another or the actions are not discrete.

@@ -1,6 +1,6 @@
 """QR-DQN: the distribution of returns by its quantiles. `purerl train qrdqn CartPole-v1`.
 
-As DQN, but Q is the mean of learned quantiles, regressed on those of the successor.
+Like DQN, but Q is the mean of learned quantiles, which are regressed on the quantiles of the next state.
 Source: Dabney et al. (2018), arXiv:1710.10044. A time limit does not end the task.
 """
 
@@ -41,7 +41,7 @@ def qrdqn(
 
     Args:
       spec, config, optimizer, replay, exploration: as for `dqn`.
-      network: as for `dqn`; a whole `QNetwork` returns quantiles f32[..., num_actions, num_quantiles].
+      network: as for `dqn`; a complete `QNetwork` returns quantiles f32[..., num_actions, num_quantiles].
 
     Raises:
       InputError: if the settings contradict one another or the actions are not discrete.

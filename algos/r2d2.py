@@ -1,10 +1,10 @@
 """R2D2: recurrent Q-learning from replayed sequences. `purerl train r2d2 TMaze`.
 
-Every environment explores at a different rate. Rollouts are stored with the recurrent state they began with; drawn
-sequences first run without learning to renew that state, then learn n-step double Q targets on rescaled values.
-Sequences run on over the endings of episodes, where the recurrent state begins anew.
-Source: Kapturowski et al. (2019), "Recurrent experience replay in distributed reinforcement learning". Previous actions
-and rewards are seen by the network where the environment's observation holds them.
+Every environment explores at a different rate. Rollouts are stored with their initial recurrent state. Sampled
+sequences first run without learning to refresh that state, then learn n-step double Q targets on rescaled values.
+Sequences continue across the ends of episodes, where the recurrent state is reset.
+Source: Kapturowski et al. (2019), "Recurrent experience replay in distributed reinforcement learning". The network sees
+previous actions and rewards only if the environment's observation contains them.
 """
 
 from functools import partial
@@ -116,11 +116,11 @@ def r2d2(
     Args:
       spec: the environment's spaces.
       config: the settings.
-      optimizer: of optax, such as `optax.lion`, behind a clip of the norm, or `GradientPlan` -> transformation; Adam if
-        none is given.
-      network: a module (observation [N, ...]) -> features f32[N, n] below the recurrent layer, of flax linen, or of
-        NNX.
-      replay: a replay of sequences; a prioritized one if none is given.
+      optimizer: an optax optimizer such as `optax.lion`, applied to clipped gradients, or a function `GradientPlan` ->
+        optax transformation; Adam by default.
+      network: a Flax module (Linen or NNX) that maps observations [N, ...] to features f32[N, n], below the recurrent
+        layer.
+      replay: a replay of sequences; by default a prioritized one.
 
     Raises:
       InputError: if the settings contradict one another or the actions are not discrete.
@@ -203,7 +203,7 @@ def r2d2(
 def recorded_error(rollout: Rollout, config: R2D2Config) -> tuple[Array, Array]:
     """Return (TD errors f32[T, B] of the Q values recorded while acting; which are known and count, bool[T, B]).
 
-    One is known where the task ended with its window, or the value that it bootstraps from was recorded.
+    An error is known if the task ended within its window, or if its bootstrap value was recorded.
     """
     window = windows(rollout.reward, rollout.terminated, rollout.done, config.discount, config.n_step)
     best = rollout.extras["best_q"]
@@ -255,7 +255,7 @@ def sequence_values(q: RecurrentQNetwork, params: PyTree, batch: Sequences, burn
       burn_in: steps.
 
     Returns:
-      (Q of every step f32[L, N, n], Q of its true successor f32[L, N, n], where `successors_held`).
+      (Q of every step f32[L, N, n], Q of its next or final observation f32[L, N, n], where `successors_held`).
     """
     done, carry, late = batch.terminated | batch.truncated, batch.carry, after_burn_in(batch, burn_in)
     if burn_in:

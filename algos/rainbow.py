@@ -39,12 +39,12 @@ def rainbow(
 
         loss = -w sum_j m_j log p_j(s, a),  m = the projection of r^(n) + discount^n z under p'(s_n, argmax_b Q(s_n, b))
 
-    with w the importance weight of the draw; priorities are the KL divergence of p from m.
+    with w the importance weight of the sample; priorities are the KL divergence of p from m.
 
     Args:
       spec, config, optimizer, replay: as for `dqn`.
-      exploration: by the network's noise if none is given, or epsilon-greedy if it has none.
-      network: as for `dqn`; a whole `QNetwork` returns logits f32[..., num_actions, num_atoms].
+      exploration: by default the network's noise, or epsilon-greedy without noise.
+      network: as for `dqn`; a complete `QNetwork` returns logits f32[..., num_actions, num_atoms].
 
     Raises:
       InputError: if the settings contradict one another or the actions are not discrete.

@@ -1,9 +1,9 @@
 """REDQ: an ensemble of critics that learns many times per step. `purerl train redq Pendulum-v1`.
 
-As SAC, but with many critics, of which a few drawn at random make each target, and with many gradient steps per step of
-the environment: the ensemble keeps the bias small that so many steps would otherwise add up.
-Source: Chen et al. (2021), arXiv:2101.05982. With `layer_norm` two critics come close to what it does, as in DroQ,
-Hiraoka et al. (2022), arXiv:2110.02034, which has dropout besides.
+Like SAC, but with many critics and many gradient steps per environment step. Each target uses a few random critics. The
+ensemble keeps the bias small that so many gradient steps would otherwise accumulate.
+Source: Chen et al. (2021), arXiv:2101.05982. With `layer_norm`, two critics perform similarly, as in DroQ,
+Hiraoka et al. (2022), arXiv:2110.02034, which also has dropout.
 """
 
 from functools import partial
@@ -74,16 +74,16 @@ def redq(
         critics: (Q_i(s, a) - [scale r + discount (min_{j in M} Q'_j(s', a') - temperature log pi(a'|s'))])^2 / 2
         policy:  -E(mean_i Q_i(s, a) - temperature log pi(a|s)), every policy_period-th gradient step
 
-    with M `num_target_critics` of the target networks, drawn anew for each gradient step.
+    with M `num_target_critics` random target networks, which change with each gradient step.
 
     Args:
-      spec: the environment's spaces: actions are a Box with finite bounds.
+      spec: the environment's spaces, with a Box of actions with finite bounds.
       config: the settings.
-      optimizer: of either part: of optax, such as `optax.lion`, or `GradientPlan` -> transformation; Adam if none is
-        given.
-      network: a module (observation [N, ...]) -> features f32[N, n], of flax linen, or of NNX, below the policy's head;
-        a critic has its own, with `hidden_sizes` on its features and the action.
-      replay: a uniform one if none is given.
+      optimizer: for actor and critics each: an optax optimizer such as `optax.lion`, or a function `GradientPlan` ->
+        optax transformation; Adam by default.
+      network: a Flax module (Linen or NNX) that maps observations [N, ...] to features f32[N, n], below the policy's
+        head; each critic has its own copy, followed by `hidden_sizes` on its features and the action.
+      replay: a replay; by default a uniform one.
 
     Raises:
       InputError: if the settings contradict one another or the actions are not such a box.

@@ -1,8 +1,9 @@
 """SAC: soft actor-critic, with continuous or discrete actions. `purerl train sac Pendulum-v1`.
 
-Maximize return plus the policy's entropy: two critics learn the soft value from replay, the policy follows the smaller
-of them, and the temperature that weighs entropy is learned so that the entropy stays near a target. TQC, REDQ and
-CrossQ are the same agent, `soft_agent`, with other critics. `sac_discrete.py` has what differs for discrete actions.
+Maximize the return plus the policy's entropy. Two critics learn the soft value from replay, the policy maximizes the
+smaller of them, and the temperature, the weight of the entropy, is learned so that the entropy stays near a target.
+TQC, REDQ and CrossQ are the same agent, `soft_agent`, with other critics. `sac_discrete.py` holds the differences for
+discrete actions.
 Source: Haarnoja et al. (2018), arXiv:1801.01290 and arXiv:1812.05905.
 """
 
@@ -107,16 +108,17 @@ def sac(
         temperature: log(temperature) (entropy - target_entropy)
 
     With `n_step` above 1 the soft rewards of n steps stand for r: their rewards and, for each after the first, the
-    entropy of today's policy there, sum_k discount^k (scale r_k + [k > 0] temperature H(pi(.|s_k))).
+    entropy of the current policy there, sum_k discount^k (scale r_k + [k > 0] temperature H(pi(.|s_k))).
 
     Args:
       spec: the environment's spaces: discrete actions, or a Box with finite bounds.
       config: the settings.
-      optimizer: of all parts together: of optax, such as `optax.lion`, or `GradientPlan` -> transformation; Adam if
-        none is given.
-      network: a module (observation [N, ...]) -> features f32[N, n], of flax linen, or of NNX, below the policy's head;
-        a critic of continuous actions has its own, with `hidden_sizes` on its features and the action.
-      replay: a uniform one if none is given.
+      optimizer: for all networks together: an optax optimizer such as `optax.lion`, or a function `GradientPlan` ->
+        optax transformation; Adam by default.
+      network: a Flax module (Linen or NNX) that maps observations [N, ...] to features f32[N, n], below the policy's
+        head; each critic of continuous actions has its own copy, followed by `hidden_sizes` on its features and the
+        action.
+      replay: a replay; by default a uniform one.
 
     Raises:
       InputError: if a setting is out of range or the actions fit neither form.
@@ -231,7 +233,7 @@ def soft_agent(
 class SquashedActorCritic(NamedTuple):
     """A tanh-squashed normal policy and critics of actions in [-1, 1].
 
-    The last three fields are what SAC, TQC and REDQ make of the critics' outputs f32[num, N, ...].
+    The last three fields differ between SAC, TQC and REDQ: functions of the critics' outputs f32[num, N, ...].
     """
 
     policy: SquashedPolicy

@@ -130,10 +130,10 @@ def spo(
       config: the settings.
       model: the environment's step; the loop passes it. Without it, or if `act` gets an observation only, the agent
         acts by the policy of its network.
-      optimizer: for the network and for the dual variables; one of optax's, such as `optax.lion`, behind a clip of the
-        norm, or `GradientPlan` -> transformation; Adam by default.
-      network: a module (observation [N, ...]) -> features f32[N, n] below the heads, of flax linen or NNX; or
-        (observation space, action head, config) -> the policy and the value function.
+      optimizer: for the network and the dual variables: an optax optimizer such as `optax.lion`, applied to clipped
+        gradients, or a function `GradientPlan` -> optax transformation; Adam by default.
+      network: a Flax module (Linen or NNX) that maps observations [N, ...] to features f32[N, n], to which heads are
+        added, or a function (observation space, action head, config) -> the policy and the value function.
 
     Raises:
       InputError: if the settings contradict one another or the action space has no distribution.

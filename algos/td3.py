@@ -1,7 +1,7 @@
 """TD3 and DDPG: deterministic policy gradients. `purerl train td3 Pendulum-v1`, `purerl train ddpg Pendulum-v1`.
 
-A critic learns the value of the policy's actions from replay, and the policy climbs the critic. TD3 adds to DDPG twin
-critics of which the smaller counts, noise on the target's action, and a policy that learns less often.
+A critic learns the value of the policy's actions from replay, and the policy maximizes the critic. TD3 adds to DDPG
+twin critics, whose minimum is used, noise on the target action, and a policy that learns less often.
 Source: Fujimoto et al. (2018), arXiv:1802.09477; Lillicrap et al. (2016), arXiv:1509.02971.
 """
 
@@ -107,13 +107,13 @@ def td3(
     Actions are in units of the box: [-1, 1].
 
     Args:
-      spec: the environment's spaces: actions are a Box with finite bounds.
+      spec: the environment's spaces, with a Box of actions with finite bounds.
       config: the settings.
-      optimizer: of either part: of optax, such as `optax.lion`, or `GradientPlan` -> transformation; Adam if none is
-        given.
-      network: a module (observation [N, ...]) -> features f32[N, n], of flax linen, or of NNX, below the policy's head;
-        a critic has its own, with `hidden_sizes` on its features and the action.
-      replay: a uniform one if none is given.
+      optimizer: for actor and critics each: an optax optimizer such as `optax.lion`, or a function `GradientPlan` ->
+        optax transformation; Adam by default.
+      network: a Flax module (Linen or NNX) that maps observations [N, ...] to features f32[N, n], below the policy's
+        head; each critic has its own copy, followed by `hidden_sizes` on its features and the action.
+      replay: a replay; by default a uniform one.
 
     Raises:
       InputError: if a setting is out of range or the actions are not such a box.

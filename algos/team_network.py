@@ -77,11 +77,11 @@ def team_network(
       config: the settings.
       agents: the space of the agents' observations, `Stacked` over them.
       num_actions: the number of actions of an agent.
-      torso: a module below the head; None: as the config says.
+      torso: a module below the head; None: the torso that the config describes.
       what: the algorithm, for errors.
 
     Raises:
-      InputError: if sequences are asked for without a recurrent network, or a batch is larger than what is stored when
+      InputError: if sequences are requested without a recurrent network, or a batch is larger than the replay when
         learning starts.
     """
     if config.rnn != "none":

@@ -1,7 +1,7 @@
 """TQC: truncated quantile critics, with continuous actions. `purerl train tqc Pendulum-v1`.
 
-As SAC, but critics are distributions of returns by their quantiles; the highest ones of all critics together are left
-out of the target, which holds overestimation back by as much as one likes.
+Like SAC, but critics are distributions of returns, represented by quantiles. The target drops the highest quantiles of
+all critics together, which controls overestimation.
 Source: Kuznetsov et al. (2020), arXiv:2005.04269.
 """
 
@@ -50,13 +50,13 @@ def tqc(
     target networks at (s', a'); tau_i = (i + 1/2) / num_quantiles, and H is Huber's function.
 
     Args:
-      spec: the environment's spaces: actions are a Box with finite bounds.
+      spec: the environment's spaces, with a Box of actions with finite bounds.
       config: the settings.
-      optimizer: of either part: of optax, such as `optax.lion`, or `GradientPlan` -> transformation; Adam if none is
-        given.
-      network: a module (observation [N, ...]) -> features f32[N, n], of flax linen, or of NNX, below the policy's head;
-        a critic has its own, with `hidden_sizes` on its features and the action.
-      replay: a uniform one if none is given.
+      optimizer: for actor and critics each: an optax optimizer such as `optax.lion`, or a function `GradientPlan` ->
+        optax transformation; Adam by default.
+      network: a Flax module (Linen or NNX) that maps observations [N, ...] to features f32[N, n], below the policy's
+        head; each critic has its own copy, followed by `hidden_sizes` on its features and the action.
+      replay: a replay; by default a uniform one.
 
     Raises:
       InputError: if the settings contradict one another or the actions are not such a box.

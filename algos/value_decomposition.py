@@ -2,9 +2,9 @@
 
 Each agent acts by Q(its observation, its action); the agents of a policy share this function. The team's Q is learned:
 VDN adds the agents' values; QMIX mixes them by a network that is monotone in each of them and whose weights depend on
-the environment's global state. So the agents' best actions are together the team's best. An agent that left the game
-counts nowhere: its value is 0, in the target too, and the team's reward is the mean of those that are there.
-With `rnn` each agent has a recurrent state, and learning is from replayed sequences of whole rollouts.
+the environment's global state. So the agents' best actions together are the team's best action. An agent that left the
+game does not count: its value is 0, also in the target, and the team's reward is the mean over the other agents.
+With `rnn` each agent has a recurrent state, and the network learns from replayed sequences of complete rollouts.
 Source: Sunehag et al. (2018), arXiv:1706.05296; Rashid et al. (2018), arXiv:1803.11485.
 """
 
@@ -77,9 +77,10 @@ def vdn(
       spec: a team's spaces; `multi_agent` gives them: actions `Stacked` over its agents, an observation of "agents",
         likewise, and, where the environment has them, "global_state" and "active", bool[n].
       config: the settings.
-      optimizer: of optax, such as `optax.lion`, behind a clip of the norm, or `GradientPlan` -> transformation; Adam if
-        none is given.
-      network: a module (observation of an agent [N, ...]) -> features f32[N, n] below the head, of flax linen or NNX.
+      optimizer: an optax optimizer such as `optax.lion`, applied to clipped gradients, or a function `GradientPlan` ->
+        optax transformation; Adam by default.
+      network: a Flax module (Linen or NNX) that maps observations of agents [N, ...] to features f32[N, n], below the
+        head.
 
     Raises:
       InputError: if there is no team, or the actions are not discrete.

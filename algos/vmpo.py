@@ -1,9 +1,9 @@
 """V-MPO: maximum a posteriori policy optimization, on-policy. `purerl train vmpo CartPole-v1`.
 
-Weigh the better half of the samples by their advantage, and fit the policy to them by maximum likelihood, within a
-trust region. How sharp the weights are and how hard the region is held are dual variables, which are learned.
-Source: Song et al. (2019), arXiv:1909.12238; KL of a normal's mean and spread apart: Abdolmaleki et al. (2018),
-arXiv:1812.02256. Here the policy that acted is the reference of each rollout, as in PPO.
+The better half of the samples is weighted by advantage, and the policy is fitted to it by maximum likelihood, within a
+trust region. The temperature of the weights and the weight of the trust region are learned dual variables.
+Source: Song et al. (2019), arXiv:1909.12238; separate KL terms for mean and standard deviation: Abdolmaleki et al.
+(2018), arXiv:1812.02256. Here the policy that acted is the reference of each rollout, as in PPO.
 """
 
 from functools import partial
@@ -90,16 +90,16 @@ def vmpo(
                + sum_k [c_k (epsilon_k - sg KL_k) + sg(c_k) KL_k],  w = softmax(A / T)
 
     with i the half of the samples whose advantages A are highest, T the temperature, KL_k the divergence of the policy
-    from the one that acted, of choices or means and of spreads, and c_k their weights; sg stops gradients.
-    With `config.rnn` the policy is recurrent: its minibatches are whole sequences, one per environment.
+    from the one that acted, of choices or means and of standard deviations, and c_k their weights; sg stops gradients.
+    With `config.rnn` the policy is recurrent: its minibatches are complete sequences, one per environment.
 
     Args:
       spec: the environment's spaces.
       config: the settings.
-      optimizer: of optax, such as `optax.lion`, behind a clip of the norm, or `GradientPlan` -> transformation; Adam if
-        none is given.
-      network: a module (observation [N, ...]) -> features f32[N, n] below the heads, of flax linen, or of NNX; or
-        (observation space, action head, config) -> the policy and the value function.
+      optimizer: an optax optimizer such as `optax.lion`, applied to clipped gradients, or a function `GradientPlan` ->
+        optax transformation; Adam by default.
+      network: a Flax module (Linen or NNX) that maps observations [N, ...] to features f32[N, n], to which heads are
+        added, or a function (observation space, action head, config) -> the policy and the value function.
 
     Raises:
       InputError: if the settings contradict one another or the action space has no distribution.

@@ -23,7 +23,7 @@ class HostStep(NamedTuple):
     terminated: np.ndarray  # bool[B], the task ended: the value of the next state is 0
     truncated: np.ndarray  # bool[B], time ran out
     mask: np.ndarray | None  # bool[B], False where this step only reset an environment; None: nowhere
-    next_observation: PyTree  # [B, ...], the true successor where the step that ends an episode also resets; else None
+    next_observation: PyTree  # [B, ...], the final one where the step that ends an episode also resets; else None
     score: np.ndarray  # f32[B], to report: the reward before clipping
     over: np.ndarray  # bool[B], whether an episode that is reported ended: a lost life may end one for learning alone
 

@@ -28,7 +28,7 @@ class TimeStep(NamedTuple):
       (False, True)
     """
 
-    observation: PyTree  # the true successor: never the observation of the next episode
+    observation: PyTree  # after the step; at the end of an episode the final observation
     reward: PyTree  # f32[]; of several agents {group: f32[n]}
     terminated: Array  # bool[], the task ended: the value of the next state is 0
     truncated: Array  # bool[], time ran out: bootstrap from `observation`; never together with `terminated`
@@ -180,7 +180,7 @@ class Rollout(NamedTuple):
     reward: PyTree  # f32[T, B]; of several agents {group: f32[T, B, n]}
     terminated: Array  # bool[T, B]
     truncated: Array  # bool[T, B]
-    next_observation: PyTree  # [T, B, ...], the true successor; differs from observation[t+1] where an episode ended
+    next_observation: PyTree  # [T, B, ...], after the step; the final observation where an episode ended
     extras: PyTree  # [T, B, ...], what `act` returned beside the action, such as log-probabilities
     carry: PyTree  # [B, ...], the recurrent state before the first step; () without one
     mask: Array | None = None
@@ -230,7 +230,7 @@ class Values(NamedTuple):
     """A critic's estimates for a rollout, and the rewards in the same units."""
 
     value: Array  # f32[T, B], of each observation
-    next_value: Array  # f32[T, B], of the true successor
+    next_value: Array  # f32[T, B], of `next_observation`
     reward: Array  # f32[T, B]
     scale: Callable[[Array], Array]  # returns f32[...] in units of the reward -> in the critic's units
 

@@ -42,7 +42,7 @@ class Transition(NamedTuple):
     action: Array  # i32
     reward: Array  # f32
     terminated: Array  # bool: a time limit is no ending, so `truncated` is not needed
-    next_observation: Array  # the true successor
+    next_observation: Array  # the final observation at an end
 
 
 class Agent(NamedTuple):

@@ -112,7 +112,7 @@ def ppo(spec: EnvironmentSpec, config: PPOConfig) -> Algorithm:
 
     def with_advantages(params: Any, rollout: Rollout) -> Sample:
         value = evaluate(params, rollout.observation)[1]
-        next_value = evaluate(params, rollout.next_observation)[1]  # of the true successor
+        next_value = evaluate(params, rollout.next_observation)[1]  # the final observation at an end
         next_value = jnp.where(rollout.terminated, 0.0, next_value)  # a time limit is no ending
         error = rollout.reward + config.discount * next_value - value
         decay = jnp.where(rollout.done, 0.0, config.discount * config.gae_lambda)

@@ -37,7 +37,7 @@ def reinforce(spec: EnvironmentSpec, config: ReinforceConfig) -> Algorithm:
         return (jax.random.categorical(key, logits) if explore else jnp.argmax(logits, -1)), carry, ()
 
     def update(agent, key, rollout: Rollout):
-        next_value = value_of(agent["params"], rollout.next_observation)  # of the true successor
+        next_value = value_of(agent["params"], rollout.next_observation)  # the final observation at an end
         next_value = jnp.where(rollout.terminated, 0.0, next_value)
 
         def back(later, step):  # G_t = r_t + discount G_t+1; the value stands in where an episode or the rollout ends

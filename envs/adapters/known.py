@@ -21,7 +21,7 @@ class Names(NamedTuple):
 LEFT_OUT = {  # what a suite has and its adapter does not offer, by how the name begins: why
     "jaxmarl": {
         "storm": "its observations and rewards are an array or a tuple of all agents, not by their names, and at its "
-        "time limit it returns the first observation of the next game and a reward of 0: the true successor is lost",
+        "time limit it returns the first observation of the next game and a reward of 0: the final observation is lost",
         "JaxRobotarium": "it needs the simulator of the Robotarium, which no package has",
         "LearnedPolicyEnemySMAX": "its enemy is a policy that you trained: it takes one and its parameters, which no "
         "settings can name",

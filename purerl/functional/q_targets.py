@@ -144,7 +144,7 @@ def retrace(
 
     Args:
       reward: f32[L, N].
-      next_value: f32[L, N], V of the true successor.
+      next_value: f32[L, N], V of the next or, at the end of an episode, the final observation.
       next_taken: f32[L, N], Q of the action taken at the next step; the last row is not looked at.
       trace: f32[L, N], c of the next step; the last row is not looked at.
       terminated, done: bool[L, N]; an episode begins after an ending.

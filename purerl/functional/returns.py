@@ -57,11 +57,12 @@ def gae(
         delta_t = r_t + discount (1 - terminated_t) V(s'_t) - V(s_t)
         A_t = delta_t + discount lambda (1 - done_t) A_{t+1}
 
-    s'_t is the true successor, so an episode that a time limit cut off is bootstrapped and only a real ending is not.
+    s'_t is the state after the step, at the end of an episode the final one, so truncated episodes bootstrap and
+    terminated ones do not.
 
     Args:
       reward, value: f32[T, B].
-      next_value: f32[T, B], the value of the true successor.
+      next_value: f32[T, B], the value of the next or, at the end of an episode, the final observation.
       terminated: bool[T, B], the task ended.
       done: bool[T, B], the episode ended, by its task or by a time limit.
       discount, gae_lambda: scalars in 0 .. 1.
@@ -89,12 +90,13 @@ def lambda_returns(
 
         G_t = r_t + discount (1 - terminated_t) ((1 - lambda_t) V(s'_t) + lambda_t G_{t+1})
 
-    with lambda_t = 0 where the episode ended and at the rollout's last step: there the value of the true successor
-    stands alone. At t = T-1 in particular G is r + discount V(s'_{T-1}), the value after the last step, not before it.
+    with lambda_t = 0 where the episode ended and at the rollout's last step: there the value of the next or final
+    observation stands alone. At t = T-1 in particular G is r + discount V(s'_{T-1}), the value after the last step, not
+    before it.
 
     Args:
       reward: f32[T, B].
-      next_value: f32[T, B], the value of the true successor.
+      next_value: f32[T, B], the value of the next or, at the end of an episode, the final observation.
       terminated, done: bool[T, B], the task ended; the episode ended for whatever reason.
       discount, trace_lambda: scalars in 0 .. 1.
 

@@ -21,7 +21,7 @@ class RuleInputs(NamedTuple):
     discount: Array  # f32[]
     probability: Array  # f32[T, B], pi(a|s) now
     prediction: Array  # f32[T, B, m], y(s), a distribution
-    next_prediction: Array  # f32[T, B, m], y of the true successor
+    next_prediction: Array  # f32[T, B, m], y of the next or final observation
     progress: Array  # f32[], how far the agent's life is, 0 .. 1
     lifetime: Array  # f32[], its length in environment steps
 

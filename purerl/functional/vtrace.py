@@ -35,13 +35,13 @@ def vtrace(
         v_t - V(s_t) = delta_t + discount (1 - done_t) c_t (v_{t+1} - V(s_{t+1}))
         A_t = rho_t (r_t + discount (1 - terminated_t) v'_t - V(s_t))
 
-    v'_t is v_{t+1} within an episode, and V(s'_t), the value of the true successor, where a time limit or the rollout's
-    end cut it off.
+    v'_t is v_{t+1} within an episode, and V(s'_t), the value of the final observation, where a time limit or the end of
+    the rollout cut it off.
 
     Args:
       log_ratio: f32[T, B], log pi(a|s) - log mu(a|s), of the learner over the actor.
       reward, value: f32[T, B].
-      next_value: f32[T, B], the value of the true successor.
+      next_value: f32[T, B], the value of the next or, at the end of an episode, the final observation.
       terminated, done: bool[T, B], the task ended; the episode ended for whatever reason.
       discount, trace_lambda, rho_clip, c_clip: scalars.
 

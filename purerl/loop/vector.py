@@ -87,7 +87,7 @@ class VectorEnvironment:
           action: [B, ...].
 
         Returns:
-          (state, observation[B] to act on next, TimeStep[B] whose observation is the true successor). The two
+          (state, observation[B] to act on next, TimeStep[B] whose observation is the final one at an end). The two
           observations differ exactly where an episode ended.
         """
         keys = jax.random.split(as_generator(key, self.prng), self.num_envs)

@@ -21,7 +21,9 @@ class GroupRollout(NamedTuple):
     action: list[PyTree] | PyTree  # T x [B, ...]
     extras: list[PyTree] | PyTree  # T x [B, ...]
     last: PyTree  # [B, ...], the observation after the last step, as it comes
-    next_observation: list[PyTree] | PyTree  # T x [B, ...], true successors as they come; None: the next `observation`
+    next_observation: (
+        list[PyTree] | PyTree
+    )  # T x [B, ...], next observations, final ones at an end, as they come; None: the next `observation`
     reward: Any  # f32[T, B]
     terminated: Any  # bool[T, B]
     truncated: Any  # bool[T, B]
