@@ -32,9 +32,9 @@ def number(
     """Declare a field that is a leaf: a number or an array, which may be traced, vmapped and differentiated.
 
     Args:
-      default: its value when none is given.
+      default: the default value.
       doc: one line, shown by the command line.
-      at_least, at_most, above, below: the bounds that `validate` holds concrete values to.
+      at_least, at_most, above, below: bounds that `validate` checks for concrete values.
       kw_only: whether the constructor accepts it only by name.
 
     Returns:
@@ -65,11 +65,11 @@ def static(
     """Declare a field that shapes the program: hashable and never traced. A new value compiles a new program.
 
     Args:
-      default: its value when none is given.
+      default: the default value.
       doc: one line, shown by the command line.
       at_least, at_most: bounds of a static number, or of each number in a tuple.
-      choices: the values allowed, if they can be listed.
-      or_function: whether a function is allowed, too.
+      choices: the allowed values, if they can be listed.
+      or_function: whether a function is also allowed.
       kw_only: whether the constructor accepts it only by name.
 
     Returns:

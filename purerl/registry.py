@@ -74,7 +74,7 @@ def make(env_id: str, *others: Any, **parameters: Any) -> Any:
 
     Raises:
       InputError: for an unknown id or parameter (naming the nearest), a suite that is not installed, or a
-        "module:name" that is no class of environments.
+        "module:name" that is not a class of environments.
 
     Example:
       >>> import purerl

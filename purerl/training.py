@@ -29,13 +29,12 @@ def make_trainer(
 ) -> Trainer:
     """Return the trainer of an algorithm on an environment: a run, update by update.
 
-    `trainer.init(key)` gives a `TrainState`; `trainer.step(state)` gives the next one and the update's metrics.
+    `trainer.init(key)` returns a `TrainState`; `trainer.step(state)` returns the next one and the update's metrics.
 
     Args:
       algorithm: (spec, config) -> Algorithm, such as `ppo`, or its name.
-      env: from `purerl.make`, or one of your own; a JAX environment's fields may be traced. Or its name.
-      config: the algorithm's settings; for a JAX environment its numbers may be traced. Those in configs/ if there is
-        none.
+      env: an environment from `purerl.make` or your own, or its name; the fields of a JAX environment may be traced.
+      config: the algorithm's settings, by default those in configs/; for a JAX environment, its numbers may be traced.
       extensions: options by extension, such as {"levels": LevelOptions(levels="plr")}, or {my_extension: MyOptions()}.
 
     Returns:
@@ -68,15 +67,15 @@ def make_train(
     """Return a complete run as one pure function: key -> (state, metrics), each metric f32[num_updates].
 
     `jax.jit(train)(key)` trains one agent, `jax.jit(jax.vmap(train))(keys)` as many as there are keys.
-    `jax.jit(train, compiler_options=purerl.backend.compiler_options())` makes each update one launch on a GPU, and on
-    a CPU keeps sums from a library that is slow at some.
+    `jax.jit(train, compiler_options=purerl.backend.compiler_options())` turns each update into one launch on a GPU, and
+    on a CPU avoids a library that is slow for some sums.
 
     Args:
       algorithm, env, config, extensions: as for `make_trainer`.
-      total_timesteps: environment steps, rounded down to whole updates; `config.total_timesteps` if none is given. It
-        also sets the horizon of the config's schedules.
+      total_timesteps: environment steps, rounded down to a multiple of an update; by default `config.total_timesteps`.
+        It also sets the horizon of the config's schedules.
       num_points: return metrics f32[num_points] instead, for a run of any length: `MetricsSum.means` of the updates
-        between two points. `purerl.loop.train.curve_points` gives the updates at which they are.
+        between two points. `purerl.loop.train.curve_points` returns the updates at these points.
 
     Returns:
       The function of a PRNG key.
@@ -129,10 +128,10 @@ def evaluate(
     Args:
       trainer: from `make_trainer`.
       agent: `state.agent` of a `TrainState`.
-      key: draws the resets and whatever is random in the environment.
+      key: the PRNG key of the resets and of the environment's randomness.
       num_episodes: number of episodes.
       max_steps: number of steps after which an episode is cut off.
-      explore: act as in training instead of greedily; not on the host.
+      explore: act as in training instead of greedily; not for host environments.
 
     Returns:
       The returns and lengths of the episodes, f32[num_episodes] and int32[num_episodes].

@@ -75,13 +75,13 @@ class Environment:
     In a dict observation, "action_mask" marks the legal actions. Only critics of actor-critic algorithms see
     "global_state", in training.
 
-    A number field may be traced, so that one compiled program serves every value, and `jax.vmap` trains on many.
+    A number field may be traced, so one compiled program serves every value, and `jax.vmap` trains on many values.
 
-    An environment of many agents has few groups of them: action, reward and observation are dicts from a group's name
-    to arrays with a leading axis of its agents, the spaces `Dict`s of `Stacked`. Three further names in the observation
-    are not for policies: "active", {group: bool[n]}, says who is still in the game (everyone where it is missing),
-    "turn", likewise, whose action counts where agents take turns, and "global_state" is what a centralized critic sees.
-    An episode ends for all agents at once.
+    An environment of several agents puts them into groups. Action, reward and observation are dicts from a group's name
+    to arrays with a leading axis of its agents, and the spaces are `Dict`s of `Stacked`. Three more names in the
+    observation are not for policies. "active", {group: bool[n]}, marks the agents that are still in the game; without
+    it, all are. "turn", {group: bool[n]}, marks the agents whose action counts, if agents take turns. "global_state" is
+    the input of a centralized critic. An episode ends for all agents at once.
 
     Example:
       >>> import jax
@@ -277,8 +277,8 @@ class EvaluatePolicy(Protocol):
 class Algorithm(NamedTuple):
     """An algorithm as four pure functions. `agent`, a pytree of arrays, holds everything that it learns.
 
-    An algorithm whose critic estimates state values may also offer them, as `values`. One that learns from each rollout
-    once, by differentiable updates, may offer the `likelihood` of its actions, which meta-gradients need.
+    If its critic estimates state values, an algorithm may also define `values`. If it learns from each rollout once, by
+    differentiable updates, it may define `likelihood`, which meta-gradients need.
 
     Example:
       >>> import purerl

@@ -101,14 +101,14 @@ def from_brax(env: Any, time_limit: int = 1000) -> BraxEnvironment:
     """Return an environment object of brax, such as a `PipelineEnv` of your own, as an environment.
 
     Args:
-      env: without the wrappers of brax's training, which reset by themselves.
+      env: the object, without the wrappers of brax's training, which reset automatically.
       time_limit: steps after which an episode is truncated.
 
     Returns:
       The environment.
 
     Raises:
-      InputError: if it is something else.
+      InputError: if the object is something else.
 
     Example:
       >>> import brax.envs

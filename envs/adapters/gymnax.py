@@ -127,8 +127,8 @@ def from_gymnax(env: Any, params: Any = None, time_limit: int | None = None) -> 
     Args:
       env: an environment of gymnax, or your own subclass of its `Environment`.
       params: its parameters; None: its `default_params`. They may be traced.
-      time_limit: steps after which an episode is truncated; None: `max_steps_in_episode` of the parameters, where they
-        have one.
+      time_limit: steps after which an episode is truncated; None: `max_steps_in_episode` of the parameters, if they
+        have it.
 
     Returns:
       The environment.

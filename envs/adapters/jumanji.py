@@ -145,14 +145,14 @@ def from_jumanji(env: Any, time_limit: int | None = None) -> JumanjiEnvironment:
     """Return an environment object of jumanji, such as a subclass of its `Environment`, as an environment.
 
     Args:
-      env: without the wrappers of jumanji, which reset by themselves.
-      time_limit: steps after which an episode is truncated; None: that of the object.
+      env: the object, without the wrappers of jumanji, which reset automatically.
+      time_limit: steps after which an episode is truncated; None: the object's own limit.
 
     Returns:
       The environment.
 
     Raises:
-      InputError: if it is something else.
+      InputError: if the object is something else.
 
     Example:
       >>> import jumanji

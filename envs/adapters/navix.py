@@ -99,14 +99,14 @@ def from_navix(env: Any, time_limit: int | None = None) -> NavixEnvironment:
     """Return an environment object of navix as an environment.
 
     Args:
-      env: such as `navix.make("Navix-Empty-5x5-v0")`, or a subclass of navix's `Environment`.
+      env: the object, such as `navix.make("Navix-Empty-5x5-v0")`, or a subclass of navix's `Environment`.
       time_limit: steps after which an episode is truncated; None: the object's `max_steps`.
 
     Returns:
       The environment.
 
     Raises:
-      InputError: if it is something else.
+      InputError: if the object is something else.
 
     Example:
       >>> import navix

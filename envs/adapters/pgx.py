@@ -269,13 +269,13 @@ def from_pgx(env: Any, opponent: Any = "random", time_limit: int | None = None) 
     Args:
       env: the game.
       opponent: as for `make`: "random", "self", or a function (parameters, key, observation) -> action.
-      time_limit: steps after which an episode is truncated; None: none.
+      time_limit: steps after which an episode is truncated; None: no limit.
 
     Returns:
       The environment: one player's game against an opponent, or both sides of it.
 
     Raises:
-      InputError: if it is something else.
+      InputError: if the object is something else.
 
     Example:
       >>> import pgx

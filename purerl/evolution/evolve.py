@@ -71,11 +71,11 @@ def evolve(
     """Evolve the float parameters of a candidate, such as an objective, over complete training runs.
 
     Args:
-      candidate: any pytree that the learner takes, such as an objective; where the search starts.
+      candidate: the start of the search: any pytree that the learner accepts, such as an objective.
       learner: candidate -> algorithm, such as `Plug(ppo, "objective")` of `purerl.evolution.inner_loop`.
-      tasks: `purerl.evolution.inner_loop.Task`s: what it is trained on and for how long.
-      strategy: one of `purerl.evolution.strategies`, whose population then counts; None: as `options` say.
-      out: a folder for generations.csv, checkpoints and the report; none is written without one.
+      tasks: the environments and the lengths of the training runs, `purerl.evolution.inner_loop.Task`s.
+      strategy: one of `purerl.evolution.strategies`, with its own population; None: the strategy of the options.
+      out: a folder for generations.csv, checkpoints and the report; without it, none of them is written.
       resume: continue the evolution in `out`, if there is one; the arguments must be the same.
       display: "auto" (a live panel in a terminal or a notebook, lines elsewhere), "plain" (lines) or "none".
       **options: fields of `purerl.settings.options.EvolveOptions`, such as population=64, generations=100.

@@ -161,16 +161,16 @@ def vectorize(
       env: one environment; its fields may be traced.
       num_envs: B.
       reset_policy: "auto", "prefetch", "always" or "pool": see `purerl.loop.resets`.
-      pool_size: how many reset states a "pool" has.
+      pool_size: the number of reset states in a "pool".
       redraw: (key, env) -> env: new parameters for each episode of each instance.
-      prng: the generator that environments draw from, whatever the keys given are: "fast", "threefry" (JAX's own, some
-        four times slower for a light environment) or "rbg".
+      prng: the random number generator of the environments, independent of the given keys: "fast", "threefry" (JAX's
+        own, some four times slower for a light environment) or "rbg".
 
     Returns:
       The environments, with `reset(key)` and `step(key, state, action)`.
 
     Raises:
-      InputError: for an unknown policy or generator, or something that is no environment.
+      InputError: for an unknown policy or generator, or an object that is not an environment.
 
     Example:
       >>> import jax

@@ -77,14 +77,14 @@ def play(env: Environment, policy: PlayPolicy | InProgram, key: Key, max_steps: 
     Args:
       env: any pure environment.
       policy: `run.policy()` of a trained run; or see `random_policy` and `agent_policy`.
-      key: draws the start and whatever is random.
-      max_steps: the most steps kept.
+      key: the PRNG key of the start and of all randomness.
+      max_steps: the number of steps after which the episode is cut off.
 
     Returns:
       The states, actions and rewards of the episode.
 
     Raises:
-      InputError: if the environment does not run in JAX, or the policy is not one.
+      InputError: if the environment does not run in JAX, or `policy` is not a policy.
 
     Example:
       >>> import jax

@@ -32,23 +32,23 @@ def train(
 ) -> TrainedRun:
     """Train agents, as `purerl train` does: with a folder, a display, evaluations and checkpoints.
 
-    Ctrl-C saves and stops; `resume` continues to the same bits.
+    Ctrl-C saves and stops; `resume` continues, with bit-identical results.
 
     Args:
       algorithm: its name, "module:function", or (spec, config) -> Algorithm itself, such as `partial(ppo, network=N)`.
       environment: its id, "module:Class", or an environment.
-      config: the algorithm's settings; those in configs/ if there is none.
-      seeds: agents trained side by side.
-      total_timesteps: environment steps of each agent; as the config says if none is given.
-      out: the folder to make; runs/ALGORITHM-ENVIRONMENT-N if none is named.
-      callbacks: functions (update, metrics, view), called at each logged row: see `purerl.run.callbacks.View`. They
-        change no bit of the result.
+      config: the algorithm's settings; by default those in configs/.
+      seeds: the number of agents trained in parallel.
+      total_timesteps: environment steps of each agent; by default those of the config.
+      out: the output folder; by default runs/ALGORITHM-ENVIRONMENT-N.
+      callbacks: functions (update, metrics, view), called at each logged row: see `purerl.run.callbacks.View`. They do
+        not change the result.
       display: "auto" (a live panel in a terminal or a notebook, lines elsewhere), "plain" (lines) or "none".
-      **values: settings by the names that config.toml has, such as `num_envs=8`, `learning_rate=1e-3`,
-        `evaluations=20`; `env={"gravity": 12.0}` and `groups={"taggers": {"frozen": "random"}}` are its tables.
+      **values: settings by their names in config.toml, such as `num_envs=8`, `learning_rate=1e-3`, `evaluations=20`;
+        `env={"gravity": 12.0}` and `groups={"taggers": {"frozen": "random"}}` are tables in it.
 
     Returns:
-      The trained agents, as `load_run` gives them.
+      The trained agents, as `load_run` returns them.
 
     Raises:
       InputError: for settings that cannot be used, before anything is written.
@@ -88,17 +88,17 @@ def resume(
 
     Args:
       folder: the run's folder.
-      algorithm, environment, config: what it was made of, where no file can hold it: the same objects again.
-      total_timesteps: a new length, longer than that of the run; its schedules follow it from the checkpoint on.
+      algorithm, environment, config: the same Python objects as before, if no file can hold them.
+      total_timesteps: a new, larger length of the run; the schedules follow it from the checkpoint on.
       callbacks, display: as for `train`.
-      trust: import the modules that its files name.
-      **options: `devices`, `mesh` and `stop_at_return` in place of its own.
+      trust: whether to import the modules that the run's files name.
+      **options: new values of `devices`, `mesh` and `stop_at_return`.
 
     Returns:
       The trained agents, as `train` returns them.
 
     Raises:
-      InputError: if there is no run, or it needs objects that are not given here.
+      InputError: if there is no run, or it needs objects that are not given.
       RuntimeError, KeyboardInterrupt: as `train`.
 
     Example:

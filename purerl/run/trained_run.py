@@ -172,18 +172,18 @@ def load_run(
     """Load the agents of a run from a checkpoint.
 
     Args:
-      folder: the run's, such as runs/ppo-CartPole-v1-1; or an agent: a .safetensors that `purerl export` wrote, or
-        zoo/NAME of one that ships, as a run of one seed.
-      trust: import the modules that it names, where its algorithm or environment is a module:name.
-      checkpoint: "latest", "best" (of a run with `keep_best`) or the update of one that is kept.
-      algorithm, environment, config: what the run was made of in Python, where no file can hold it.
+      folder: the run's folder, such as runs/ppo-CartPole-v1-1; or an agent: a .safetensors file of `purerl export`, or
+        zoo/NAME. An agent counts as a run of one seed.
+      trust: whether to import the modules that the folder names, if its algorithm or environment is a module:name.
+      checkpoint: "latest", "best" (for a run with `keep_best`) or the update of a kept checkpoint.
+      algorithm, environment, config: the Python objects of the run, if no file can hold them.
 
     Returns:
       The agents, with their settings: `run.evaluate()`, `run.policy()`, `run.metrics`.
 
     Raises:
       InputError: if there is no run or no checkpoint, it is damaged, it names a module that is not trusted, or it needs
-        objects that are not handed.
+        objects that are not given.
 
     Example:
       >>> import purerl

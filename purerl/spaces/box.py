@@ -21,9 +21,9 @@ def _all_finite(*bounds: jax.Array | np.ndarray) -> bool:
 class Box(Space):
     """Arrays of one shape and dtype between two bounds, which may be infinite and may be traced.
 
-    Bounds are scalars or arrays that broadcast to `shape`, which is theirs if none is given. With `stack` k an
-    observation shows the last k frames side by side along the last axis, the newest last, and each step brings one new
-    frame: a replay may keep each frame once.
+    Bounds are scalars or arrays that broadcast to `shape`; its default is the shape of the bounds. With `stack` k, an
+    observation holds the last k frames along the last axis, the newest last. Each step adds one frame, so a replay can
+    store each frame once.
 
     Example:
       >>> import purerl

@@ -56,17 +56,18 @@ def sweep(
     Args:
       algorithm: its name, its module:function, or (spec, config) -> Algorithm itself.
       env: its id, its module:Class, or an environment; `over` may name its fields as `env.NAME`.
-      config: what all trials share; for an algorithm and an environment by name, the settings in configs/.
-      over: by field, `Uniform(8, 12)`, `LogUniform(1e-4, 1e-2)`, `IntUniform(2, 9)`, or a list of values.
-      trials: how many; a grid may be smaller. The size of the population of "pbt".
-      seeds: the seeds of each trial: seed, seed + 1, ... The same ones for every trial.
+      config: the settings that all trials share; for names, by default the settings in configs/.
+      over: the searched values by field: `Uniform(8, 12)`, `LogUniform(1e-4, 1e-2)`, `IntUniform(2, 9)`, or a list of
+        values.
+      trials: the number of trials (a grid may have fewer), or the size of the population of "pbt".
+      seeds: the number of seeds of each trial: seed, seed + 1, ..., the same ones for every trial.
       method: "random", "grid", "qmc" (Sobol points), "halving" (successive halving) or "pbt" (population based
         training).
-      total_timesteps: environment steps of each agent; as the config says if none is given.
-      seed: the first seed; it draws the trials, too.
-      devices: how many share the agents; "auto": all, on a CPU one per core.
-      out: a folder for trials.csv, curves.npz, sweep.toml, best.toml and plots; none is written without one.
-      resume: go on with the sweep in `out`, if there is one.
+      total_timesteps: environment steps of each agent; by default those of the config.
+      seed: the first seed; it also determines the trials.
+      devices: the number of devices that share the agents; "auto": all, on a CPU one per core.
+      out: a folder for trials.csv, curves.npz, sweep.toml, best.toml and plots; without it, none of them is written.
+      resume: resume the sweep in `out`, if there is one.
       display: "auto" (a live panel in a terminal or a notebook, lines elsewhere), "plain" (lines) or "none".
       **search: fields of `purerl.settings.options.SearchOptions`, such as chunk=8 for eight trials at once.
 

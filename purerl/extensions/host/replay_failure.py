@@ -23,15 +23,15 @@ NEEDED: dict[str, type | tuple[type, ...]] = {
 def play_again(notes: Path | str, trust: bool = False) -> None:
     """Replay the actions that led to a failure, in this thread: the environment raises the same exception again.
 
-    One that hung hangs again; Ctrl-C or a debugger shows where.
+    An environment that hung hangs again; Ctrl-C or a debugger shows where.
 
     Args:
-      notes: failure-0.json in the run's folder; the actions are in the .npz beside it.
-      trust: import the module that it names, where the environment is a module:Class.
+      notes: failure-0.json in the run's folder; the actions are in the .npz file next to it.
+      trust: whether to import the module that the file names, if the environment is a module:Class.
 
     Raises:
-      InputError: if there is nothing to play: no such file, a JAX environment, a history without its beginning, or
-        an environment of a module that is not trusted.
+      InputError: if there is nothing to replay: no such file, a JAX environment, a history without its beginning, or an
+        environment of a module that is not trusted.
 
     Example:
       >>> import purerl
