@@ -1,14 +1,15 @@
-"""JAX's persistent compilation cache in the user's cache folder, limited to a size."""
+"""JAX's persistent compilation cache: in the user's cache folder, kept below a size, or where the user says."""
 
 import os
 from pathlib import Path
 
+GIVEN = "JAX_COMPILATION_CACHE_DIR"
 MAX_BYTES = 2**30
 
 
 def folder() -> Path:
     """Return the folder of compiled programs: JAX_COMPILATION_CACHE_DIR, or purerl in the user's cache folder."""
-    given = os.environ.get("JAX_COMPILATION_CACHE_DIR")
+    given = os.environ.get(GIVEN)
     if given:
         return Path(given)
     base = os.environ.get("XDG_CACHE_HOME")
@@ -22,7 +23,8 @@ def enable() -> None:
     try:
         path = folder()
         path.mkdir(parents=True, exist_ok=True)
-        trim(path)
+        if not os.environ.get(GIVEN):  # such a folder may hold what other programs compiled
+            trim(path)
     except (OSError, RuntimeError):  # the latter: a user without a name and a home
         return
     if not os.access(path, os.W_OK):

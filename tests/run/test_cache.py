@@ -31,6 +31,18 @@ def test_what_was_written_longest_ago_goes_first(tmp_path):
     assert not (tmp_path / "2").exists() and (tmp_path / "1").exists()
 
 
+def test_a_folder_that_the_user_names_keeps_what_others_put_there(monkeypatch, tmp_path):
+    before = jax.config.jax_compilation_cache_dir
+    monkeypatch.setenv("JAX_COMPILATION_CACHE_DIR", str(tmp_path))
+    monkeypatch.setattr(cache.trim, "__defaults__", (0,))
+    (tmp_path / "jit_other-cache").write_bytes(b"x")
+    try:
+        cache.enable()
+        assert (tmp_path / "jit_other-cache").exists()
+    finally:
+        jax.config.update("jax_compilation_cache_dir", before)
+
+
 def test_a_folder_that_cannot_be_made_is_no_error(monkeypatch, tmp_path):
     before = jax.config.jax_compilation_cache_dir
     (tmp_path / "file").write_text("")
