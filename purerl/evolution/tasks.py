@@ -13,7 +13,7 @@ from purerl.loop.extension import Setup
 from purerl.run.environments import make_environment
 from purerl.settings.env_parameters import environment_class
 from purerl.settings.ranges import Range, bind, parse
-from purerl.settings.runs import settings
+from purerl.settings.runs import RETIRED, settings
 from purerl.types import Key
 
 
@@ -52,6 +52,10 @@ def make_task(algorithm: str, name: str, flags: Mapping[str, object], parameters
     ranges = {key: value for key, value in parameters.items() if isinstance(value, str) and ":" in value}
     fixed = {key: value for key, value in parameters.items() if key not in ranges}
     run = settings(algorithm, name, flags, fixed)
+    known = hints(type(run.config))
+    for setting in flags:
+        if setting not in known and setting not in RETIRED:
+            raise unknown(f"setting of the task {name}", setting, known)
     env = make_environment(name, run.parameters)
     over = {f"env.{key}": parse(f"env.{key}={text}", flag="task parameter")[1] for key, text in ranges.items()}
     over = bind(over, Setup(config=run.config, env=env, options={})) if over else {}

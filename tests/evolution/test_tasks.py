@@ -6,7 +6,7 @@ import pytest
 
 from purerl.envs.classic.cartpole import CartPole
 from purerl.errors import InputError
-from purerl.evolution.tasks import RedrawFields, share_parameters
+from purerl.evolution.tasks import RedrawFields, make_task, share_parameters
 from purerl.settings.ranges import Range
 
 
@@ -21,3 +21,10 @@ def test_each_task_has_the_parameters_of_its_environment():
     assert shared == {"CartPole-v1": {"gravity": 5.0}, "Catch": {"rows": 7}}
     with pytest.raises(InputError, match="unknown parameter of CartPole-v1 and Catch 'gravitas'"):
         share_parameters(["CartPole-v1", "Catch"], {"gravitas": 5.0})
+
+
+@pytest.mark.parametrize("flags", [{"groups": {"red": {"learning_rate": 0.1}}}, {"levels": "dr"}, {"keep_best": True}])
+def test_settings_that_its_training_runs_do_not_use_are_refused(flags):
+    (name,) = flags
+    with pytest.raises(InputError, match=f"unknown setting of the task Catch '{name}'"):
+        make_task("ppo", "Catch", flags, {})
