@@ -2,6 +2,7 @@
 
 import dataclasses
 import math
+import warnings
 from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -114,7 +115,9 @@ def _plan(run: Settings, mesh: Mesh | None) -> Plan:
     log_interval = options.log_interval or math.ceil(num_updates / ROWS)
     eval_interval = log_interval * max(1, round(num_updates / max(options.evaluations, 1) / log_interval))
     parts = _functions(run, found, trainer, mesh)
-    with told_in_a_line(run.environment):
+    with told_in_a_line(run.environment), warnings.catch_warnings():
+        # of arrays with more numbers than an int32 counts, which `sizing` refuses in a line
+        warnings.filterwarnings("ignore", "Explicitly requested dtype int64", module=r"jax\._src\.numpy\.indexing")
         shapes = parts.template()
     return Plan(
         settings=run,

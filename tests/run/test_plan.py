@@ -45,6 +45,12 @@ def test_what_cannot_be(flags, message):
         planned(**flags)
 
 
+def test_a_board_too_large_for_an_int32_is_planned_without_warnings(recwarn):
+    """`sizing` refuses it in a line."""
+    plan.make_plan(settings("a2c", "Catch", SMALL, {"rows": 10**9}))
+    assert not recwarn.list, recwarn.list[0].message
+
+
 @pytest.mark.long
 def test_a_runs_folder_gives_its_settings(run_folder):
     found = plan.saved_settings(run_folder)
