@@ -6,6 +6,7 @@ nothing is followed, as a link in a folder would; and whatever is wrong is told 
 
 import contextlib
 import errno
+import io
 import json
 import math
 import os
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
 SETTINGS = 2**20  # bytes of a file of settings, at most
 NOTES = 2**24  # of a summary, and of what stands beside arrays
 TABLE = 2**29  # of a table, and of an array in a file
+HEADER = 2**16  # of an array in an archive
 AGENT = 2**36  # of an agent's file
 DEEPEST = 32  # tables or lists in one another
 LONGEST = 19  # digits of an integer: 64 bits
@@ -193,6 +195,7 @@ def arrays(path: Path, most: int, follow: bool = False) -> Iterator[tuple[Kinds,
 
     check(path, AGENT, follow)
     try:
+        _check_list(path)
         shapes = _shapes(path)
         large = next((name for name, of in shapes.items() if math.prod(of[0]) * of[1].itemsize > most), None)
         if large is not None:
@@ -211,6 +214,16 @@ DAMAGES = (
 )  # what NumPy and zipfile raise where a file is not what it should be
 
 
+def _check_list(path: Path) -> None:
+    """Refuse an archive whose list of files, which `zipfile` reads whole, is not a short one at its end, as NumPy's."""
+    with path.open("rb") as file:
+        file.seek(max(0, os.fstat(file.fileno()).st_size - 42))
+        locator, end = (last := file.read(42))[:-22], last[-22:]
+    size = int.from_bytes(end[12:16], "little")
+    if end[:4] != b"PK\5\6" or locator[:4] == b"PK\6\7" or size > SETTINGS:
+        raise InputError(f"{path} is damaged (it does not end with a list of at most {SETTINGS:,} bytes)")
+
+
 def _shapes(path: Path) -> Kinds:
     """Return the shapes and dtypes in an .npz file, by name, without reading its arrays."""
     import numpy as np
@@ -218,7 +231,8 @@ def _shapes(path: Path) -> Kinds:
     found = {}
     with zipfile.ZipFile(path) as archive:
         for name in archive.namelist():
-            with archive.open(name) as file:
+            with archive.open(name) as stored:
+                file = io.BytesIO(stored.read(HEADER))
                 version = np.lib.format.read_magic(file)
                 read = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
                 shape, _, dtype = read(file)

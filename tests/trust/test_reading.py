@@ -2,6 +2,9 @@
 
 import os
 import socket
+import struct
+import tracemalloc
+import zipfile
 
 import numpy as np
 import pytest
@@ -88,6 +91,34 @@ def test_a_file_that_the_user_names_may_be_a_link(tmp_path):
     (tmp_path / "config.toml").symlink_to("settings.toml")
     with pytest.raises(InputError, match="it is a link"):
         toml.read(toml.file_of(tmp_path))
+
+
+def listed(path):
+    """An archive whose list of files has 64 MB of holes."""
+    size = 2**26
+    with path.open("wb") as file:
+        file.truncate(size)
+        file.seek(size)
+        file.write(struct.pack("<4sQ2H2L4Q", b"PK\6\6", 44, 45, 45, 0, 0, 1, 1, size, 0))
+        file.write(struct.pack("<4sLQL", b"PK\6\7", 0, size, 1))
+        file.write(struct.pack("<4s4H2LH", b"PK\5\6", 0, 0, 1, 1, 2**32 - 1, 2**32 - 1, 0))
+
+
+def headed(path):
+    """An array whose header has 64 MB of blanks, which are compressed."""
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("a.npy", b"\x93NUMPY\2\0" + struct.pack("<L", 2**26) + b" " * 2**26)
+
+
+@pytest.mark.parametrize("write", [listed, headed])
+def test_what_stands_around_arrays_is_not_read_whole(write, tmp_path):
+    write(tmp_path / "a.npz")
+    tracemalloc.start()
+    with pytest.raises(InputError, match="is damaged"), reading.arrays(tmp_path / "a.npz", 1000):
+        pass
+    _, most = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert most < 2**24
 
 
 def test_arrays_are_as_large_as_they_may_be(tmp_path):
