@@ -64,14 +64,17 @@ def save(folder: Path, step: int, tree: PyTree, metadata: dict[str, Any], keep: 
     filled = {name: array for name, array in arrays.items() if array.size}
     if distributed.is_first() and (path.is_symlink() or path.is_file()):
         path.unlink()
-    try:
-        with orbax_calls.quiet():
-            ocp.save(str(path), filled, custom_metadata=metadata, overwrite=True)
-    except Exception as error:  # Orbax and TensorStore raise many kinds where a disk does not take it
-        remove_unfinished(folder)
-        if distributed.is_loss(error):  # although its text may hold words of the operating system
-            raise
-        raise SaveError(f"cannot write {path}: {orbax_calls.disk_reason(error)}") from None
+    for last in (distributed.several(), True):
+        try:
+            with orbax_calls.quiet():
+                ocp.save(str(path), filled, custom_metadata=metadata, overwrite=True)
+            break
+        except Exception as error:  # Orbax and TensorStore raise many kinds where a disk does not take it
+            remove_unfinished(folder)
+            if distributed.is_loss(error):  # although its text may hold words of the operating system
+                raise
+            if last or not orbax_calls.may_pass(error):
+                raise SaveError(f"cannot write {path}: {orbax_calls.disk_reason(error)}") from None
     others = [other for other in steps(folder) if other != step]  # later ones are left from a killed run
     for old in others[: max(0, len(others) - keep + 1)] if jax.process_index() == 0 else []:
         shutil.rmtree(folder / f"{old:09d}")

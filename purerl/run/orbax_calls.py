@@ -26,6 +26,15 @@ def disk_reason(error: BaseException) -> str:
     return reason(seen[0])  # type: ignore[arg-type]
 
 
+def may_pass(error: BaseException) -> bool:
+    """Return whether the same call may succeed at once.
+
+    Orbax counts its time limit by the wall clock, which may have jumped; TensorStore does not repeat a call of the
+    operating system that a signal interrupted.
+    """
+    return isinstance(error, TimeoutError) or disk_reason(error) == os.strerror(errno.EINTR)
+
+
 def reason(error: Exception) -> str:
     """Return an error's first line, or a general message if the error is in the reading program itself."""
     if isinstance(error, AttributeError | TypeError | LookupError):

@@ -278,3 +278,24 @@ def test_another_process_lost_in_a_save_is_no_fault_of_the_disk(tmp_path, monkey
     monkeypatch.setattr(distributed, "is_loss", lambda error: "Gloo" in str(error))
     with pytest.raises(RuntimeError, match="Gloo AllReduce failed"):
         checkpoint.save(tmp_path, 1, {"a": jnp.ones(2)}, {})
+
+
+@pytest.mark.parametrize("words", ["timed out after 172800.08 seconds.", "fsync: Interrupted system call"])
+def test_a_save_is_tried_again_after_what_passes(tmp_path, monkeypatch, words):
+    """A clock that jumped, and a call that a signal interrupted; the second time in a row it is a failure."""
+    from orbax.checkpoint import v1 as ocp
+
+    save, error = ocp.save, TimeoutError(words) if "timed" in words else ValueError(words)
+    errors = [error]
+
+    def failing(*given, **named):
+        if errors:
+            raise errors.pop()
+        save(*given, **named)
+
+    monkeypatch.setattr(ocp, "save", failing)
+    checkpoint.save(tmp_path, 1, {"a": jnp.ones(2)}, {})
+    assert checkpoint.steps(tmp_path) == [1]
+    errors += [error, error]
+    with pytest.raises(checkpoint.SaveError, match=words.partition(": ")[2] or "timed out"):
+        checkpoint.save(tmp_path, 2, {"a": jnp.ones(2)}, {})
