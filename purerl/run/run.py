@@ -249,9 +249,9 @@ class Run(LongJob):
         reached = mean(self.evaluation[self.failed.alive])
         if not reached > self.best:
             return
-        self.best = reached
         try:
             self._write(checkpoint.best_folder(self.checkpoints), 1, evaluation_return=reached)
+            self.best = reached
         except (checkpoint.SaveError, OSError) as error:
             if distributed.several():
                 raise

@@ -1,6 +1,7 @@
 """Callbacks: they see what the rows say, change no bit, end a run in good order, and keep the best checkpoint."""
 
 import json
+from types import SimpleNamespace
 
 import jax
 import numpy as np
@@ -10,6 +11,7 @@ import purerl
 from purerl.errors import InputError
 from purerl.run import checkpoint
 from purerl.run.callbacks import mean, stop_at_return
+from purerl.run.run import Run
 from tests.helpers.cli import told
 from tests.helpers.runs import assert_same_run, rows, untimed
 
@@ -233,3 +235,20 @@ def test_what_a_callback_ends_at_once_on_the_host(tmp_path):
     train(folder, seeds=1, sampler="serial", log_interval=1, callbacks=[lambda update, metrics, view: view.stop()])
     found = json.loads((folder / "summary.json").read_text())
     assert found["env_steps"] == 8 and found["status"] == "finished"
+
+
+def test_a_best_checkpoint_that_the_disk_did_not_take_does_not_count(tmp_path):
+    """A lower return that is higher than those kept is kept after it."""
+    fails, lines = [False, True], []
+
+    def write(*_, **__):
+        if fails.pop():
+            raise checkpoint.SaveError("disk full")
+
+    display = SimpleNamespace(line=lines.append)
+    run = SimpleNamespace(best=1.0, alive=[0], checkpoints=tmp_path, _write=write, display=display)
+    for reached, best in ((3.0, 1.0), (2.0, 2.0)):
+        run.evaluation = np.array([reached])
+        Run._keep_best(run)
+        assert run.best == best
+    assert lines == ["the best checkpoint is not kept: disk full"]
