@@ -11,6 +11,7 @@ import json
 import math
 import os
 import stat
+import tokenize
 import tomllib
 import zipfile
 import zlib
@@ -210,7 +211,7 @@ def arrays(path: Path, most: int, follow: bool = False) -> Iterator[tuple[Kinds,
 
 DAMAGES = (
     *(OSError, ValueError, KeyError, EOFError, TypeError, OverflowError, MemoryError, RecursionError, SyntaxError),
-    *(zipfile.BadZipFile, zlib.error, NotImplementedError, RuntimeError),
+    *(zipfile.BadZipFile, zlib.error, tokenize.TokenError, NotImplementedError, RuntimeError),
 )  # what NumPy and zipfile raise where a file is not what it should be
 
 

@@ -110,7 +110,13 @@ def headed(path):
         archive.writestr("a.npy", b"\x93NUMPY\2\0" + struct.pack("<L", 2**26) + b" " * 2**26)
 
 
-@pytest.mark.parametrize("write", [listed, headed])
+def nested(path):
+    """An array whose header does not close its parentheses."""
+    with zipfile.ZipFile(path, "w") as archive:
+        archive.writestr("a.npy", b"\x93NUMPY\2\0" + struct.pack("<L", 9000) + b"(" * 9000)
+
+
+@pytest.mark.parametrize("write", [listed, headed, nested])
 def test_what_stands_around_arrays_is_not_read_whole(write, tmp_path):
     write(tmp_path / "a.npz")
     tracemalloc.start()
