@@ -115,7 +115,10 @@ def start(plan: EvolvePlan, out: Path | None = None, plain: bool = False) -> int
 
 
 def resume(folder: Path, plain: bool = False, **devices: object) -> int:
-    """Resume an evolution, with bit-identical results, on other `devices` if given; as `start`."""
+    """Resume an evolution with bit-identical results; as `start`.
+
+    Other `devices` give the same bits too, except with meta-gradients, which sum over the agents of all devices.
+    """
     return EvolutionJob(saved_plan(folder, **devices), folder, "plain" if plain else "auto", go_on=True).complete()
 
 
