@@ -18,7 +18,7 @@ import optax
 
 from purerl.algos.off_policy import learn_from_replay, polyak
 from purerl.algos.r2d2 import sequence_sizes
-from purerl.errors import InputError
+from purerl.errors import InputError, told
 from purerl.fields import validate
 from purerl.functional import masked
 from purerl.functional.action_masks import action_mask, mask_illegal
@@ -137,6 +137,8 @@ def disco(
     validate(config, "disco")
     size = num_actions(spec, "disco")
     rule = _rule_of(config) if rule is None else rule
+    if not isinstance(rule, DiscoRule):
+        raise InputError(f"rule is {told(rule)}; it must be a DiscoRule of purerl.networks.disco_rule")
     support = atoms("disco", config.num_atoms, config.v_min, config.v_max)
     base = recurrent_encoder(spec.observation_space, config, config.rnn, config.rnn_size, network)
     head = action_head(spec.action_space)

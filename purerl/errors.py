@@ -88,7 +88,8 @@ def check_arguments(function: object, what: str, arguments: str) -> None:
     try:
         signature.bind(*arguments.split(", "))
     except TypeError:
-        raise InputError(f"{what} {name} takes {signature}; it must be a function ({arguments})") from None
+        taken = ", ".join(signature.parameters)
+        raise InputError(f"{what} {name} takes ({taken}); it must be a function ({arguments})") from None
 
 
 def check_partial(function: object, what: str) -> None:

@@ -116,7 +116,7 @@ def from_brax(env: Any, time_limit: int = 1000) -> BraxEnvironment:
       >>> purerl.from_brax(brax.envs.get_environment("fast")).time_limit
       1000
     """
-    common.check_kind("brax", env, _import().Env, "brax.envs.get_environment('ant')")
+    common.check_kind("brax", env, lambda: _import().Env, "brax.envs.get_environment('ant')")
     inner = env
     while isinstance(inner, _import().Wrapper):
         if type(inner).__module__.endswith("wrappers.training"):

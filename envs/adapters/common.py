@@ -14,7 +14,7 @@ import numpy as np
 from jax.core import Tracer
 from jax.typing import ArrayLike, DTypeLike
 
-from purerl.errors import InputError, told, unknown
+from purerl.errors import InputError, install, told, unknown
 from purerl.spaces import Box, Dict, Space
 from purerl.types import Array, Key, PyTree
 
@@ -155,8 +155,12 @@ class Given:
         return f"<{type(self.env).__name__}>"
 
 
-def check_kind(suite: str, env: object, cls: type, example: str) -> None:
-    """Raise an `InputError` unless an object is one of a suite's environments."""
+def check_kind(suite: str, env: object, kind: Callable[[], type], example: str) -> None:
+    """Raise an `InputError` unless a suite is installed, and an object is one of its environments, made by `kind`."""
+    try:
+        cls = kind()
+    except ModuleNotFoundError:
+        raise InputError(f"from_{suite} needs {suite}: {install(suite)}") from None
     if not isinstance(env, cls):
         what = f"the class {env.__name__}" if isinstance(env, type) else told(env)
         raise InputError(f"from_{suite} takes an environment of {suite}, such as {example}; this is {what}")

@@ -121,6 +121,12 @@ class CustomGymnaxEnvironment(Environment):
         return _convert(_concrete(self.suite.env.action_space, self.params), None)
 
 
+def _kind() -> type:
+    with common.building():
+        from gymnax.environments.environment import Environment
+    return Environment
+
+
 def from_gymnax(env: Any, params: Any = None, time_limit: int | None = None) -> CustomGymnaxEnvironment:
     """Return an environment object with gymnax's interface as an environment.
 
@@ -143,9 +149,7 @@ def from_gymnax(env: Any, params: Any = None, time_limit: int | None = None) -> 
       >>> purerl.from_gymnax(env, params).observation_space.shape
       (4,)
     """
-    with common.building():
-        from gymnax.environments.environment import Environment as Suite
-    common.check_kind("gymnax", env, Suite, "gymnax.make('CartPole-v1')[0]")
+    common.check_kind("gymnax", env, _kind, "gymnax.make('CartPole-v1')[0]")
     params = env.default_params if params is None else params
     if not isinstance(params, kind := type(env.default_params)):
         raise InputError(f"params is {told(params)}; the parameters of {type(env).__name__} are a {kind.__name__}")

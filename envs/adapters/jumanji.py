@@ -160,7 +160,7 @@ def from_jumanji(env: Any, time_limit: int | None = None) -> JumanjiEnvironment:
       >>> purerl.from_jumanji(jumanji.make("Snake-v1")).action_space.n
       4
     """
-    common.check_kind("jumanji", env, _import().env.Environment, "jumanji.make('Snake-v1')")
+    common.check_kind("jumanji", env, lambda: _import().env.Environment, "jumanji.make('Snake-v1')")
     from jumanji.wrappers import Wrapper
 
     if isinstance(env, Wrapper):

@@ -114,7 +114,7 @@ def from_navix(env: Any, time_limit: int | None = None) -> NavixEnvironment:
       >>> purerl.from_navix(navix.make("Navix-Empty-5x5-v0")).action_space.n
       7
     """
-    common.check_kind("navix", env, _import().Environment, "navix.make('Navix-Empty-5x5-v0')")
+    common.check_kind("navix", env, lambda: _import().Environment, "navix.make('Navix-Empty-5x5-v0')")
     limit = env.max_steps if time_limit is None else time_limit
     made = NavixEnvironment(name=type(env).__name__, options=common.Given(env), time_limit=limit)
     validate(made, made.name)

@@ -283,7 +283,7 @@ def from_pgx(env: Any, opponent: Any = "random", time_limit: int | None = None) 
       >>> purerl.from_pgx(pgx.make("tic_tac_toe")).action_space.n
       9
     """
-    common.check_kind("pgx", env, _import().Env, "pgx.make('connect_four')")
+    common.check_kind("pgx", env, lambda: _import().Env, "pgx.make('connect_four')")
     name, given = str(env.id), common.Given(env)
     if opponent == "self" and env.num_players > 1:
         made = PgxSelfPlay(name=name, options=given, time_limit=time_limit)

@@ -74,7 +74,8 @@ def evolve(
       candidate: the start of the search: any pytree that the learner accepts, such as an objective.
       learner: candidate -> algorithm, such as `Plug(ppo, "objective")` of `purerl.evolution.inner_loop`.
       tasks: the environments and the lengths of the training runs, `purerl.evolution.inner_loop.Task`s.
-      strategy: one of `purerl.evolution.strategies`, with its own population; None: the strategy of the options.
+      strategy: a name, such as "snes" or "cma_es", or one of `purerl.evolution.strategies` with its own population;
+        None: OpenES.
       out: a folder for generations.csv, checkpoints and the report; without it, none of them is written.
       resume: continue the evolution in `out`, if there is one; the arguments must be the same.
       display: "auto" (a live panel in a terminal or a notebook, lines elsewhere), "plain" (lines) or "none".
@@ -99,6 +100,8 @@ def evolve(
       >>> type(found.candidate).__name__ == type(lpo(jax.random.key(0))).__name__
       True
     """
+    if isinstance(strategy, str):
+        options, strategy = options | {"strategy": strategy}, None
     plan = python_plan(make_options(EvolveOptions, options), candidate, learner, tasks, strategy)
     folder, go_on = None, False
     if out is not None:

@@ -7,10 +7,12 @@ import jax
 import jax.numpy as jnp
 from jax.flatten_util import ravel_pytree
 
-from purerl.errors import InputError
+from purerl.errors import InputError, check_arguments, told
 from purerl.evolution.inner_loop import Learner, Plug, Task
 from purerl.functional.objectives import check_objective
+from purerl.loop.pieces import check_algorithm_kind
 from purerl.loop.train import make_train
+from purerl.registry import check_environment
 from purerl.types import Array, Key, PyTree
 
 METRICS = {  # by method: what it reports of a generation beside the fitness
@@ -55,7 +57,7 @@ class Method(NamedTuple):
 def flatten(candidate: PyTree) -> tuple[Array, Callable[[Array], PyTree]]:
     """Return (the float parameters as f32[n], a function that puts such a vector back into the tree)."""
     leaves, structure = jax.tree.flatten(candidate)
-    moving = [i for i, leaf in enumerate(leaves) if jnp.issubdtype(jnp.result_type(leaf), jnp.floating)]
+    moving = [i for i, leaf in enumerate(leaves) if _is_float(leaf)]
     vector, unravel = ravel_pytree([jnp.asarray(leaves[i], jnp.float32) for i in moving])
 
     def tree(vector: Array) -> PyTree:
@@ -63,6 +65,31 @@ def flatten(candidate: PyTree) -> tuple[Array, Callable[[Array], PyTree]]:
         return jax.tree.unflatten(structure, [changed.get(i, leaf) for i, leaf in enumerate(leaves)])
 
     return vector, tree
+
+
+def _is_float(leaf: object) -> bool:
+    kind = getattr(leaf, "dtype", type(leaf))
+    return kind is float or (kind is not type(leaf) and jnp.issubdtype(kind, jnp.floating))
+
+
+def check_kinds(learner: Learner, tasks: Sequence[Task]) -> None:
+    """Hold a learner and tasks to their kinds.
+
+    Raises:
+      InputError: naming the first wrong one.
+    """
+    check_arguments(learner, "learner", "candidate")
+    if isinstance(learner, Plug):
+        check_algorithm_kind(learner.algorithm)
+    if not isinstance(tasks, list | tuple) or not all(isinstance(task, Task) for task in tasks):
+        raise InputError(f"tasks is {told(tasks)}; it must be a list of purerl.evolution.inner_loop.Task")
+    names = [task.name for task in tasks]
+    for task in tasks:
+        if not isinstance(task.name, str) or names.count(task.name) > 1:
+            raise InputError(f"the name of a task is {told(task.name)}; it must be a text that no other task has")
+        check_environment(task.env)
+        if task.redraw is not None:
+            check_arguments(task.redraw, f"redraw of the task {task.name}", "key, env")
 
 
 def check_search(candidate: PyTree, learner: Learner, tasks: Sequence[Task]) -> None:
@@ -77,7 +104,7 @@ def check_search(candidate: PyTree, learner: Learner, tasks: Sequence[Task]) -> 
     if len(set(kinds.values())) > 1:
         listed = ", ".join(f"{name} ({kind})" for name, kind in kinds.items())
         raise InputError(f"tasks must have actions of one kind: {listed}")
-    if not any(jnp.issubdtype(jnp.result_type(leaf), jnp.floating) for leaf in jax.tree.leaves(candidate)):
+    if not any(map(_is_float, jax.tree.leaves(candidate))):
         raise InputError(f"{type(candidate).__name__} has no parameters to evolve: none of its leaves is a float")
     if isinstance(learner, Plug) and learner.argument == "objective":
         check_objective(candidate)

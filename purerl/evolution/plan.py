@@ -19,12 +19,12 @@ from purerl.catalog.objectives import ObjectiveEntry
 from purerl.devices import memory
 from purerl.devices.selection import take
 from purerl.devices.sharding import make_mesh
-from purerl.errors import InputError, hints
+from purerl.errors import InputError, check_arguments, hints
 from purerl.evolution.generations import make_evolution
 from purerl.evolution.inner_loop import Learner, Plug, Task
 from purerl.evolution.meta_gradient import make_meta_gradient
-from purerl.evolution.method import Method, flatten
-from purerl.evolution.strategies import make_strategy
+from purerl.evolution.method import Method, check_kinds, flatten
+from purerl.evolution.strategies import check_strategy, make_strategy
 from purerl.evolution.tasks import RedrawFields, make_task, share_parameters
 from purerl.settings import toml
 from purerl.settings.options import EvolveOptions, checked, make_options
@@ -136,9 +136,13 @@ def python_plan(
     options: EvolveOptions, candidate: PyTree, learner: Learner, tasks: Sequence[Task], strategy: Any = None
 ) -> EvolvePlan:
     """Return the plan of an evolution of Python objects, with the arguments of `purerl.evolve`."""
+    check_kinds(learner, tasks)
     _check_method(options, strategy)
     mesh = choose_mesh(options)
-    strategy = _strategy(options, candidate) if strategy is None else strategy
+    if strategy is None:
+        strategy = _strategy(options, candidate)
+    else:
+        check_strategy(strategy)
     if strategy is not None:
         options = dataclasses.replace(options, population=strategy.population)
     name, configs = type(candidate).__name__, {entry.config: name for name, entry in ALGORITHMS.items()}
@@ -201,7 +205,9 @@ def _plan(
 ) -> EvolvePlan:
     _check_method(options)
     mesh = choose_mesh(options)
-    candidate = registry.load(entry.start)(jax.random.key(options.seed))
+    start = registry.load(entry.start)
+    check_arguments(start, "objective", "key")
+    candidate = start(jax.random.key(options.seed))
     _check_size(options, flatten(candidate)[0].size)
     factory, _ = registry.algorithm(entry.algorithm)
     plan = EvolvePlan(

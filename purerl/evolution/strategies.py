@@ -9,6 +9,7 @@ functions and two that look into its state:
     mean(state) -> [n],  sigma(state) -> []
 """
 
+import dataclasses
 import importlib
 import inspect
 import math
@@ -20,10 +21,11 @@ import jax.numpy as jnp
 import optax
 
 from purerl.catalog.strategies import EVOSAX, STRATEGIES
-from purerl.errors import InputError, install, unknown
+from purerl.errors import InputError, check_arguments, install, told, unknown
 from purerl.evolution.fitness import centered_ranks as centered_ranks
 from purerl.evolution.fitness import nan_is_worst as nan_is_worst
 from purerl.evolution.fitness import standardize as standardize
+from purerl.fields import validate
 from purerl.optim.optimizers import apply_gradients
 from purerl.settings.options import EvolveOptions
 from purerl.types import Array, Key, PyTree, number, pytree, static
@@ -41,6 +43,23 @@ def check_population(population: int, antithetic: bool) -> None:
         raise InputError(
             f"population is {population}; antithetic sampling needs pairs: use {population + 1}, or turn it off"
         )
+
+
+def check_strategy(strategy: object) -> None:
+    """Refuse what is not a strategy, or one whose optimizer is not a function of the learning rate.
+
+    Raises:
+      InputError: naming it.
+    """
+    if isinstance(strategy, type):
+        raise InputError(f"strategy is the class {strategy.__name__}; give one made of it: {strategy.__name__}()")
+    functions = all(callable(getattr(strategy, name, None)) for name in ("init", "ask", "tell", "mean", "sigma"))
+    if not functions or not hasattr(strategy, "population"):
+        raise InputError(f"strategy is {told(strategy)}; it must be a name, or one of purerl.evolution.strategies")
+    if dataclasses.is_dataclass(strategy):
+        validate(strategy, type(strategy).__name__)
+    if hasattr(strategy, "optimizer"):
+        check_arguments(strategy.optimizer, "the optimizer of a strategy", "learning_rate")
 
 
 def draw(key: Key, population: int, size: int, antithetic: bool) -> Array:

@@ -20,7 +20,8 @@ import jax
 import jax.numpy as jnp
 from jax.typing import ArrayLike
 
-from purerl.errors import InputError, told
+from purerl.errors import InputError, check_arguments, told
+from purerl.prng import is_key
 from purerl.types import Array, Key
 
 
@@ -56,7 +57,8 @@ def probability_of_improvement(a: ArrayLike, b: ArrayLike) -> Array:
       a: f[seeds] or f[seeds, tasks].
       b: likewise; its number of seeds may differ.
     """
-    a, b = _scores(a)[:, None], _scores(b)[None]
+    a, b = _pair(a, b)
+    a, b = a[:, None], b[None]
     return jnp.mean((a > b).astype(jnp.float32) + 0.5 * (a == b).astype(jnp.float32))
 
 
@@ -68,7 +70,7 @@ def difference(a: ArrayLike, b: ArrayLike, statistic: Callable[[Array], Array] =
 def performance_profile(scores: ArrayLike, thresholds: ArrayLike) -> Array:
     """Return f32[thresholds]: the share of runs whose score is above each."""
     scores = _scores(scores).reshape(-1)
-    above = scores > _scores(thresholds)[:, None]
+    above = scores > jnp.atleast_1d(_numbers(thresholds, "thresholds"))[:, None]
     return jnp.mean(above.astype(jnp.float32), axis=-1)
 
 
@@ -79,8 +81,10 @@ def area_under_curve(steps: ArrayLike, values: ArrayLike) -> Array:
       steps: f[points], ascending, at least two.
       values: f[..., points].
     """
-    steps = _scores(steps)
-    return jnp.trapezoid(_scores(values), steps, axis=-1) / (steps[-1] - steps[0])
+    steps, values = _scores(steps), _scores(values)
+    if steps.ndim != 1 or steps.size < 2 or values.shape[-1] != steps.size:
+        raise InputError(f"steps has the shape {steps.shape} and values {values.shape}; both need two points or more")
+    return jnp.trapezoid(values, steps, axis=-1) / (steps[-1] - steps[0])
 
 
 def resample(key: Key, *scores: ArrayLike) -> tuple[Array, ...]:
@@ -93,7 +97,6 @@ def resample(key: Key, *scores: ArrayLike) -> tuple[Array, ...]:
     return tuple(drawn)
 
 
-@partial(jax.jit, static_argnames=("statistic", "resamples", "confidence", "expand"))
 def bootstrap_interval(
     key: Key,
     *scores: ArrayLike,
@@ -121,6 +124,21 @@ def bootstrap_interval(
 
     Source: Hesterberg (2015), "What teachers should know about the bootstrap", arXiv:1411.5279, for the expansion.
     """
+    if not is_key(key) and getattr(key, "dtype", None) != "uint32":
+        raise InputError(f"key is {told(key)}; it must be a key of JAX, such as jax.random.key(0)")
+    if not scores:
+        raise InputError("bootstrap_interval needs an array of scores, or as many as the statistic takes")
+    check_arguments(statistic, "statistic", ", ".join(["scores", *"abcdefgh"][: len(scores)]))
+    if resamples < 1 or not 0 < confidence < 1:
+        raise InputError(f"resamples is {resamples} and confidence {confidence}; at least 1, and between 0 and 1")
+    arrays = [_scores(one) for one in scores]
+    return _bootstrap(key, *arrays, statistic=statistic, resamples=resamples, confidence=confidence, expand=expand)
+
+
+@partial(jax.jit, static_argnames=("statistic", "resamples", "confidence", "expand"))
+def _bootstrap(
+    key: Key, *scores: Array, statistic: Callable[..., Array], resamples: int, confidence: float, expand: bool
+) -> Interval:
     values = jax.lax.map(
         lambda k: statistic(*resample(k, *scores)), jax.random.split(key, resamples), batch_size=min(resamples, 1000)
     )
@@ -157,6 +175,8 @@ def seeds_needed(a: ArrayLike, b: ArrayLike, power: float = 0.8, confidence: flo
     Source: Colas et al. (2018), "How many random seeds?", arXiv:1806.08295; Guenther (1981) for the last term.
     """
     a, b = _scores(a), _scores(b)
+    if min(a.size, b.size) < 2:
+        raise InputError(f"seeds_needed needs two seeds of each or more; these are {a.size} and {b.size}")
     z = jax.scipy.stats.norm.ppf(jnp.array([0.5 * (1.0 + confidence), power], jnp.float32))
     spread = jnp.var(a, ddof=1) + jnp.var(b, ddof=1)
     gap = jnp.mean(a) - jnp.mean(b)
@@ -165,7 +185,23 @@ def seeds_needed(a: ArrayLike, b: ArrayLike, power: float = 0.8, confidence: flo
 
 
 def _scores(values: ArrayLike) -> Array:
+    """Return scores as f32[seeds, ...]."""
+    scores = _numbers(values, "scores")
+    if scores.ndim < 1 or not scores.size:
+        raise InputError(f"scores has the shape {scores.shape}; it must be [seeds] or [seeds, tasks], of at least one")
+    return scores
+
+
+def _numbers(values: ArrayLike, what: str) -> Array:
     try:
         return jnp.asarray(values, jnp.float32)
     except (TypeError, ValueError):
-        raise InputError(f"scores is {told(values)}; it must be numbers, [seeds] or [seeds, tasks]") from None
+        raise InputError(f"{what} is {told(values)}; it must be numbers, [seeds] or [seeds, tasks]") from None
+
+
+def _pair(a: ArrayLike, b: ArrayLike) -> tuple[Array, Array]:
+    """Return the scores of two on the same tasks."""
+    a, b = _scores(a), _scores(b)
+    if a.shape[1:] != b.shape[1:]:
+        raise InputError(f"a has the shape {a.shape} and b {b.shape}; beside the seeds they must be the same")
+    return a, b

@@ -9,7 +9,7 @@ import itertools
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple, Protocol
 
-from purerl.errors import InputError
+from purerl.errors import InputError, check_arguments, told
 from purerl.fields import is_static
 from purerl.loop.train import make_trainer
 from purerl.loop.trainer import MakeTrainer, Trainer
@@ -105,7 +105,27 @@ def maker(algorithm: AlgorithmFactory, extensions: Sequence[Extension] = ()) -> 
 
 def bound(row: Extension, options: object) -> Callable[[MakeTrainer], MakeTrainer]:
     """Return the wrap of an extension with these options."""
-    return lambda make: row.wrap(make, options)
+
+    def wrapped(make: MakeTrainer) -> MakeTrainer:
+        found = row.wrap(make, options)
+        check_arguments(found, f"what wrap of the extension {row.name} returned", "algorithm, env, config")
+        return found
+
+    return wrapped
+
+
+def check_extension(row: object, what: str) -> None:
+    """Raise an `InputError` unless something is an extension whose parts are of their kinds; `what` says what it is."""
+    if not isinstance(row, Extension):
+        given = f"the class {row.__name__}" if isinstance(row, type) else told(row)
+        raise InputError(f"{what} is {given}; it must be a purerl.Extension")
+    if not isinstance(row.options, type) or not dataclasses.is_dataclass(row.options):
+        raise InputError(
+            f"the options of extension {row.name} are {told(row.options)}; it must be a class, a dataclass"
+        )
+    check_arguments(row.wrap, f"wrap of the extension {row.name}", "make, options")
+    if isinstance(row.excludes, str):
+        raise InputError(f"excludes of extension {row.name} is a text; it must be a tuple: ({row.excludes!r},)")
 
 
 def in_use(

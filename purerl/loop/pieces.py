@@ -8,9 +8,11 @@ import jax
 from jax.core import Tracer
 
 from purerl import registry
-from purerl.errors import InputError, check_partial, told
+from purerl.errors import InputError, check_arguments, check_partial, told
 from purerl.fields import validate
 from purerl.prng import is_key
+from purerl.spaces import Space
+from purerl.spaces.masks import check_masks
 from purerl.types import Algorithm, Config, Key
 
 
@@ -24,7 +26,19 @@ def check_pieces(algorithm: object, env: object, config: Config) -> None:
         raise InputError("JAX computes in 64 bits here, and purerl in 32: leave out JAX_ENABLE_X64 (jax_enable_x64)")
     check_algorithm_kind(algorithm)
     registry.check_environment(env)
+    check_spaces(env)
     check_config(algorithm, config)
+
+
+def check_spaces(env: Any) -> None:
+    """Raise an `InputError` unless an environment's spaces are ours, and its masks fit its actions."""
+    for what in ("observation_space", "action_space"):
+        space = getattr(env, what)
+        if not isinstance(space, Space):
+            kind = f"the class {space.__name__}" if isinstance(space, type) else told(space)
+            of = f" of {type(space).__module__.partition('.')[0]}" if hasattr(space, "sample") else ""
+            raise InputError(f"{what} of {type(env).__name__} is {kind}{of}; it must be a space such as purerl.Box")
+    check_masks(env.observation_space, env.action_space)
 
 
 def check_algorithm_kind(algorithm: object) -> None:
@@ -44,6 +58,7 @@ def check_algorithm_kind(algorithm: object) -> None:
         given = told(algorithm)
     if given is not None:
         raise InputError(f"algorithm is {given}; it must be a function (spec, config) -> Algorithm, such as ppo")
+    check_arguments(algorithm, "algorithm", "spec, config")
 
 
 def check_config(algorithm: object, config: Config) -> None:

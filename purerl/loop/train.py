@@ -8,7 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from purerl.devices.sharding import split_data, whole
-from purerl.errors import InputError
+from purerl.errors import InputError, told
 from purerl.host_environment import HostSource, not_inside_jit
 from purerl.loop.evaluate import MAX_STEPS, Evaluation, play_episodes
 from purerl.loop.metrics import MetricsSum, TrainMetrics
@@ -122,7 +122,10 @@ def make_trainer(
     make: MakeTrainer = compiled_trainer
     for wrap in reversed(wraps):
         make = wrap(make)
-    return make(algorithm, env, config)
+    trainer = make(algorithm, env, config)
+    if not all(callable(getattr(trainer, name, None)) for name in ("init", "step")):
+        raise InputError(f"an extension makes {told(trainer)}; it must be a trainer, as that of `make`, or around it")
+    return trainer
 
 
 def compiled_trainer(algorithm: AlgorithmFactory, env: Environment, config: Config, /) -> CompiledTrainer:

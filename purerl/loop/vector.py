@@ -9,7 +9,7 @@ import jax.numpy as jnp
 
 from purerl import registry
 from purerl.agent_groups import group_rewards, mean_reward
-from purerl.errors import InputError, unknown
+from purerl.errors import InputError, told, unknown
 from purerl.host_environment import HostSource
 from purerl.loop import resets
 from purerl.loop.metrics import EpisodeStatistics
@@ -63,6 +63,7 @@ class VectorEnvironment:
         key = as_generator(key, self.prng)
         coming, first = resets.create(self._reset_all, self.num_envs, key, self.reset_policy, self.pool_size)
         env_state, observation = self._observed(first)
+        _check_observation(self.env, observation)
         step = jax.eval_shape(self._one_step, key, env_state)[1]
         zeros = jnp.zeros(self.num_envs)
         groups: list[str] = sorted(step.reward) if isinstance(step.reward, dict) else []
@@ -126,7 +127,7 @@ class VectorEnvironment:
     def _reset_all(self, keys: Key) -> tuple[PyTree, ...]:
         """Return the (state, observation)[B] of resets, or (state,) if observations are computed from states."""
         parts = 1 if self._observes else 2
-        return self.each(lambda env, key: env.reset(key)[:parts], keys)
+        return self.each(lambda env, key: _checked_reset(env, env.reset(key))[:parts], keys)
 
     def _observe(self, env_state: PyTree) -> PyTree:
         return self.each(lambda env, state: env.observe(state), env_state)
@@ -142,6 +143,30 @@ class VectorEnvironment:
     def _one_step(self, key: Key, env_state: PyTree) -> tuple[PyTree, TimeStep]:
         first = jax.tree.map(lambda x: x[0], env_state)
         return self.env.step(key, first, self.env.action_space.sample(key))
+
+
+def _checked_reset(env: Environment, returned: Any) -> tuple[PyTree, PyTree]:
+    """Return what a reset returned: (state, observation), of arrays."""
+    name = type(env).__name__
+    if not isinstance(returned, tuple) or len(returned) != 2:
+        raise InputError(f"{name}.reset returned {told(returned)}; it must return (state, observation)")
+    for what, part in zip(("state", "observation"), returned, strict=True):
+        for leaf in jax.tree.leaves(part):
+            if not hasattr(leaf, "dtype") and not isinstance(leaf, bool | int | float):
+                raise InputError(f"{name}.reset returned {told(leaf)} in the {what}; it must hold arrays alone")
+    return returned
+
+
+def _check_observation(env: Environment, observation: PyTree) -> None:
+    """Raise an `InputError` unless observations [B, ...] have the structure and the shapes of the space."""
+    if hasattr(observation, "_fields"):
+        return  # a record around it, for the algorithms of an extension
+    wanted, structure = jax.tree.flatten(env.observation_space.struct)
+    leaves, given = jax.tree.flatten(observation)
+    if given != structure or any(x.shape[1:] != leaf.shape for x, leaf in zip(leaves, wanted, strict=True)):
+        shapes = jax.tree.map(lambda x: f"{x.dtype}[{','.join(map(str, x.shape[1:]))}]", observation)
+        name = type(env).__name__
+        raise InputError(f"{name}.reset returns the observation {shapes}; its space is {env.observation_space}")
 
 
 def vectorize(

@@ -13,7 +13,7 @@ import jax.numpy as jnp
 from flax.errors import InvalidRngError
 from jax.tree_util import KeyPath
 
-from purerl.errors import InputError
+from purerl.errors import InputError, told
 from purerl.functional.action_masks import split_mask, without_mask
 from purerl.spaces import Space
 from purerl.types import Array, Key, PyTree
@@ -177,7 +177,7 @@ class PairTorso(nn.Module):
     def __call__(self, observation: PyTree) -> Array:
         """Map an observation with any leading axes to features f32[..., n]."""
         rows, leading = _as_rows(self.space, observation)
-        params = self.param("pair", lambda key: self.start(key, rows))
+        params = self.param("pair", lambda key: _floats(self.start(key, rows), self.start))
         keyed = len(inspect.signature(self.run).parameters) > 2  # of haiku, which then gets no key
         return _features(self.run(params, *([None] if keyed else []), rows), leading, self.run)
 
@@ -245,10 +245,23 @@ def _known(observation: PyTree, shapes: PyTree) -> PyTree:
     return {name: _known(observation[name], part) for name, part in shapes.items()}
 
 
+def _floats(params: PyTree, init: object) -> PyTree:
+    """Return parameters, which must be arrays of floats."""
+    wrong = next((leaf for leaf in jax.tree.leaves(params) if not _is_parameter(leaf)), None)
+    if wrong is not None:
+        given = str(wrong.dtype) if hasattr(wrong, "dtype") else told(wrong)
+        raise InputError(f"network {_name(init)} has the parameter {given}; parameters are arrays of floats")
+    return params
+
+
 def _features(result: PyTree, leading: tuple[int, ...], module: object) -> Array:
     if not hasattr(result, "dtype") or result.ndim != 2 or not jnp.issubdtype(result.dtype, jnp.floating):
         given = f"{result.dtype}{list(result.shape)}" if hasattr(result, "dtype") else f"a {type(result).__name__}"
         raise InputError(f"network {_name(module)} returned {given}; it must return features, floats [N, n]")
+    if result.shape[0] != (rows := math.prod(leading)):
+        raise InputError(
+            f"network {_name(module)} returned {list(result.shape)} of {rows} observations; a row for each is needed"
+        )
     return result.reshape(*leading, result.shape[-1])
 
 

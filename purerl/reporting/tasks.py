@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import jax
 import numpy as np
 
-from purerl.errors import InputError, told
+from purerl.errors import InputError, path_given, told
 from purerl.functional import statistics
 from purerl.reporting import compare, plot
 from purerl.reporting.intervals import ENOUGH_SEEDS
@@ -53,8 +53,10 @@ def load(folders: Sequence[str | Path], scale: Mapping[str, tuple[float, float]]
     """
     if isinstance(folders, str | Path) or not isinstance(folders, Sequence) or not folders:
         raise InputError(f"folders is {told(folders)}; it must be a list of the folders of runs")
+    if not isinstance(scale, Mapping | None):
+        raise InputError(f"scale is {told(scale)}; it must be a dict from a task to its two returns")
     runs: dict[tuple[str, str], compare.ComparedRun] = {}
-    for folder in map(Path, folders):
+    for folder in (path_given(folder, "a folder") for folder in folders):
         run = compare.load(folder)
         algorithm = str(toml.read(folder / toml.RUN.file).get("algorithm", ""))
         if (algorithm, run.task) in runs:

@@ -6,9 +6,9 @@ from typing import Any
 
 from purerl import registry
 from purerl.catalog.extensions import EXTENSIONS
-from purerl.errors import InputError, hints, unknown
+from purerl.errors import InputError, hints, told, unknown
 from purerl.fields import table_fields, validate
-from purerl.loop.extension import Extension, bound, in_use
+from purerl.loop.extension import Extension, bound, check_extension, in_use
 from purerl.settings.values import coerce
 
 
@@ -38,8 +38,7 @@ def named(values: Mapping[str, Any]) -> list[str]:
 
 def _of_user(name: str) -> Extension:
     found = registry.load(name)
-    if not isinstance(found, Extension):
-        raise InputError(f"{name} is a {type(found).__name__}; it must be a purerl.Extension")
+    check_extension(found, name)
     return found
 
 
@@ -108,13 +107,19 @@ def wraps(env: Any, config: Any, given: Mapping[Any, Any] = MappingProxyType({})
     Raises:
       InputError: for an unknown name, an option out of range, or extensions that exclude each other.
     """
-    own = [row for row in given if isinstance(row, Extension)]
+    if not isinstance(given, Mapping):
+        raise InputError(f"extensions is {told(given)}; it must be a dict, such as {{my_extension: MyOptions()}}")
+    own = [row for row in given if not isinstance(row, str)]
+    for row in own:
+        check_extension(row, "a key of extensions")
     known = (*own, *rows())
     options = {row.name: row.options() for row in known}
     for row, value in given.items():
-        name = row.name if isinstance(row, Extension) else row
+        name = row if isinstance(row, str) else row.name
         if name not in options:
             raise unknown("extension", name, options)
+        if not isinstance(value, wanted := type(options[name])):
+            raise InputError(f"the options of extension {name} are {told(value)}; they must be {wanted.__name__}(...)")
         validate(value, name)
         options[name] = value
     return [bound(row, options[row.name]) for row in in_use(known, options, env, config)]

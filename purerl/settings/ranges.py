@@ -92,6 +92,12 @@ class Choices:
 
     values: tuple[Any, ...]
 
+    def __post_init__(self) -> None:
+        """Hold the values to a list that is not empty."""
+        if not isinstance(self.values, list | tuple) or not self.values:
+            raise InputError(f"Choices: values is {told(self.values)}; it must be a list of values")
+        object.__setattr__(self, "values", tuple(self.values))
+
     def at(self, position: np.ndarray) -> list[Any]:
         """Return the values at f64[n] positions in 0 .. 1."""
         last = len(self.values) - 1

@@ -9,7 +9,7 @@ from jax.core import Tracer
 
 from purerl.errors import InputError
 from purerl.fields import number, pytree, static
-from purerl.spaces.space import Space, fits, set_field
+from purerl.spaces.space import Space, as_array, check_key, count, fits, set_field
 
 
 def _all_finite(*bounds: jax.Array | np.ndarray) -> bool:
@@ -40,8 +40,8 @@ class Box(Space):
     def __post_init__(self) -> None:
         """Infer the shape; hold it, the dtype and the bounds, where these have values, to one another."""
         for side in ("low", "high"):
-            if isinstance(bound := getattr(self, side), list | tuple):
-                set_field(self, side, np.asarray(bound))
+            if isinstance(bound := getattr(self, side), list | tuple | str | bytes | None):
+                set_field(self, side, as_array(bound, f"Box: {side}"))
         try:
             dtype = jnp.dtype(self.dtype)
         except TypeError:
@@ -49,11 +49,14 @@ class Box(Space):
         if dtype.itemsize > 4 or dtype.kind not in "biuf" + "V":  # V: bfloat16 and its kin
             raise InputError(f"Box: dtype is {dtype}; it must be one of numbers of at most 32 bits, such as float32")
         set_field(self, "shape", _box_shape(self.shape, self.low, self.high))
+        if count(self.stack, "Box: stack") > 1 and (not self.shape or self.shape[-1] % self.stack):
+            raise InputError(f"Box: stack {self.stack} does not divide the last size of shape {self.shape}")
         if dtype.kind != "b":
             _check_bounds(self)
 
     def sample(self, key: jax.Array) -> jax.Array:
         """Draw an array of `shape`: uniform where both bounds are finite, else standard normal, clipped."""
+        check_key(key)
         dtype = jnp.dtype(self.dtype)
         if dtype == jnp.bool_:
             return jax.random.bernoulli(key, 0.5, self.shape)
@@ -152,3 +155,8 @@ def _check_bounds(box: Box) -> None:
         at = tuple(int(i) for i in np.argwhere(low > high)[0])
         where = f" at {list(at)}" if at else ""
         raise InputError(f"Box: low is {low[at]} and high is {high[at]}{where}; low must not be larger")
+    if jnp.dtype(box.dtype).kind in "iu":
+        least, most = (int(end) for end in (jnp.iinfo(box.dtype).min, jnp.iinfo(box.dtype).max))
+        if low.min(initial=least) < least or high.max(initial=most) > most:
+            kind = jnp.dtype(box.dtype)
+            raise InputError(f"Box: low is {low.min()} and high {high.max()}; {kind} is from {least} to {most}")

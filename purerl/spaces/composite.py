@@ -29,6 +29,8 @@ class Dict(Space):
         if isinstance(self.spaces, Space | list | tuple | str | type):
             raise InputError(f"Dict: spaces is {told(self.spaces)}; it must be a dict of spaces by name")
         for name, part in self.spaces.items() if isinstance(self.spaces, Mapping) else ():
+            if not isinstance(name, str):
+                raise InputError(f"Dict: the name {name!r} is a {type(name).__name__}; names are texts")
             _check_part(part, f"Dict: '{name}'")
 
     def sample(self, key: jax.Array) -> dict[str, PyTree]:

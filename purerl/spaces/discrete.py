@@ -8,7 +8,7 @@ import numpy as np
 
 from purerl.errors import InputError
 from purerl.fields import pytree, static
-from purerl.spaces.space import Space, count, fits, set_field
+from purerl.spaces.space import Space, as_array, check_key, count, fits, set_field
 
 
 @pytree
@@ -62,7 +62,7 @@ class MultiDiscrete(Space):
 
     def __post_init__(self) -> None:
         """Hold each number of choices to a whole number from 1 on."""
-        if np.ndim(self.nvec) != 1:
+        if as_array(self.nvec, "MultiDiscrete: nvec").ndim != 1 or not len(self.nvec):
             raise InputError(f"MultiDiscrete: nvec is {self.nvec!r}; it must be a list of numbers of choices")
         set_field(self, "nvec", tuple(count(n, f"MultiDiscrete: nvec[{i}]") for i, n in enumerate(self.nvec)))
 
@@ -92,6 +92,7 @@ def _below(key: jax.Array, n: np.ndarray | np.int32) -> jax.Array:
     One word times n, of which the high word counts, in two halves of 16 bits: every value has its share within 2^-32.
     `randint`, which larger n want, draws twice and divides, which no vector unit does.
     """
+    check_key(key)
     if np.max(n) > 1 << 16:
         return jax.random.randint(key, np.shape(n), 0, n, jnp.int32)
     word, count = jax.random.bits(key, np.shape(n), jnp.uint32), n.astype(np.uint32)

@@ -48,6 +48,27 @@ def fits(value: Any, struct: jax.ShapeDtypeStruct) -> bool:
     return hasattr(value, "dtype") and value.shape == struct.shape and value.dtype == struct.dtype
 
 
+def check_key(key: object) -> None:
+    """Raise an `InputError` unless something can be a key of JAX."""
+    if not hasattr(key, "dtype"):
+        raise InputError(f"key is {key!r}; it must be a key of JAX, such as jax.random.key(0)")
+
+
+def as_array(value: object, what: str) -> np.ndarray:
+    """Return a list as an array of numbers.
+
+    Raises:
+      InputError: if its rows are of different lengths, or it holds something else.
+    """
+    try:
+        array = np.asarray(value)
+    except ValueError:
+        raise InputError(f"{what} is {value!r}; its rows must have one length") from None
+    if array.dtype.kind not in "biuf":
+        raise InputError(f"{what} is {value!r}; it must be a number, or an array of numbers")
+    return array
+
+
 def set_field(space: Space, name: str, value: object) -> None:
     """Set a field of a space that is being made, which is frozen."""
     object.__setattr__(space, name, value)
@@ -59,6 +80,6 @@ def count(n: object, what: str) -> int:
     Raises:
       InputError: if it is none, naming it.
     """
-    if isinstance(n, bool | np.bool_) or not isinstance(n, int | np.integer) or n < 1:
-        raise InputError(f"{what} is {n!r}; it must be a whole number, at least 1")
+    if isinstance(n, bool | np.bool_) or not isinstance(n, int | np.integer) or not 1 <= n < 2**31:
+        raise InputError(f"{what} is {n!r}; it must be a whole number, at least 1 and below 2^31")
     return int(n)

@@ -7,7 +7,8 @@ from purerl.errors import InputError
 from purerl.functional.unit_box import reaching
 from purerl.host_environment import HostSource
 from purerl.networks.images import image_shape, is_full_bytes, is_moved
-from purerl.spaces import Box, Dict, Discrete, MultiDiscrete, Space, Stacked
+from purerl.spaces import Box, Dict, Space, Stacked
+from purerl.spaces.masks import check_masks
 from purerl.testing.report import Check
 from purerl.types import Environment
 
@@ -21,8 +22,7 @@ def check_spaces(env: Environment | HostSource, name: str) -> list[Check]:
       InputError: for a mask of legal actions of another size than the actions, or bounds in the wrong order.
     """
     checks = []
-    for seen, acts in _agents(env.observation_space, env.action_space):
-        _check_mask(seen, acts, name)
+    check_masks(env.observation_space, env.action_space, f"{name}: ")
     for path, part in _parts(env.observation_space, "observation"):
         _check_order(part, f"{name}: {path}")
         checks += [Check(path, note) for note in _notes_of_observation(part)]
@@ -30,26 +30,6 @@ def check_spaces(env: Environment | HostSource, name: str) -> list[Check]:
         _check_order(part, f"{name}: {path}")
         checks += [Check(path, note) for note in _notes_of_action(part)]
     return checks
-
-
-def _agents(seen: Space, acts: Space) -> list[tuple[Space, Space]]:
-    """Return the (observation space, action space) of one agent, or of one agent of each group."""
-    if not isinstance(acts, Dict) or not isinstance(seen, Dict):
-        return [(seen, acts)]
-    groups = [name for name, part in acts.spaces.items() if isinstance(part, Stacked) and name in seen.spaces]
-    pairs = [(seen.spaces[name], acts.spaces[name]) for name in groups]
-    return [(one.space, does.space) for one, does in pairs if isinstance(one, Stacked)] or [(seen, acts)]
-
-
-def _check_mask(seen: Space, acts: Space, name: str) -> None:
-    mask = seen.spaces.get("action_mask") if isinstance(seen, Dict) else None
-    if mask is None:
-        return
-    if not isinstance(acts, Discrete | MultiDiscrete):
-        raise InputError(f"{name}: the observation has an action_mask, which is for choices; the actions are {acts}")
-    count = acts.n if isinstance(acts, Discrete) else sum(acts.nvec)
-    if not isinstance(mask, Box) or mask.shape != (count,):
-        raise InputError(f"{name}: action_mask is {mask}; it must be bool[{count}], a flag for each choice of {acts}")
 
 
 def _parts(space: Space, path: str) -> list[tuple[str, Space]]:

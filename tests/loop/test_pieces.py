@@ -3,6 +3,7 @@
 import dataclasses
 import functools
 
+import gymnasium
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -13,10 +14,13 @@ import purerl
 from purerl import InputError, IntUniform, LogUniform, Uniform, evaluate, make, make_train, make_trainer, vectorize
 from purerl import algos as package
 from purerl.algos.a2c import A2CConfig, a2c
+from purerl.algos.disco import DiscoConfig, disco
 from purerl.algos.dqn import DQNConfig, dqn
 from purerl.algos.ppo import PPOConfig, ppo
 from purerl.algos.sac import SACConfig, sac
 from purerl.envs.classic.cartpole import CartPole
+from purerl.evolution.inner_loop import Plug, Task
+from purerl.evolution.strategies import OpenES
 from purerl.extensions.groups.joint import multi_agent, policies_for
 from purerl.functional.objectives import Clip
 from purerl.host_environment import HostSource
@@ -24,8 +28,8 @@ from purerl.loop.pieces import check_count, config_class_of
 from purerl.loop.train import make_train as make_compiled_train
 from purerl.networks.actor_critic import actor_critic
 from purerl.reporting import render
-from purerl.spaces import Box, Discrete
-from purerl.types import Config, EnvironmentSpec, pytree, static
+from purerl.spaces import Box, Dict, Discrete
+from purerl.types import Config, Environment, EnvironmentSpec, TimeStep, number, pytree, static
 from purerl.wrappers import FrameStack, TimeLimit
 
 ENV = make("CartPole-v1")
@@ -80,6 +84,47 @@ def of(**parts):
     jax.eval_shape(make_train(functools.partial(ppo, **parts), ENV, CONFIG), KEY)
 
 
+@pytree
+class Noise:
+    """Options of an extension."""
+
+    noise: float = number(default=1.0)
+
+
+EXTENSION = purerl.Extension(name="noise", options=Noise, wrap=lambda make, options: make)
+TASK = Task(name="CartPole-v1", env=ENV, config=CONFIG, total_timesteps=32)
+
+
+def extended(extensions):
+    """Train with extensions."""
+    make_train(ppo, ENV, CONFIG, extensions=extensions)
+
+
+def wrapping(wrap):
+    """Train with an extension of this wrap."""
+    extended({EXTENSION._replace(wrap=wrap): Noise(noise=2.0)})
+
+
+def evolving(candidate=Clip(), learner=Plug(ppo, "objective"), tasks=(TASK,), **options):
+    """Evolve for a generation."""
+    purerl.evolve(candidate, learner, tasks, **({"population": 2, "generations": 1, "display": "none"} | options))
+
+
+def seeing(space=Box(-1, 1, (2,)), actions=Discrete(2), observation=jnp.zeros(2), returned=None):
+    """Train on an environment of these spaces, whose reset returns this."""
+
+    class Own(Environment):
+        observation_space, action_space = space, actions
+
+        def reset(self, key):
+            return (jnp.int32(0), observation) if returned is None else returned
+
+        def step(self, key, state, action):
+            return state, TimeStep.transition(observation, 1.0, terminated=True, time_up=False)
+
+    jax.eval_shape(make_train(ppo, pytree(Own)(), CONFIG), KEY)
+
+
 CALLS = {  # what is called -> the words that its line must hold
     # algorithms
     "algorithm: text": (lambda: make_compiled_train("ppo", ENV, CONFIG), "from purerl.algos.ppo import ppo"),
@@ -132,6 +177,86 @@ CALLS = {  # what is called -> the words that its line must hold
     "stats.load: nothing": (lambda: purerl.stats.load([]), "folders is []; it must be a list of the folders"),
     "stats: text": (lambda: purerl.stats.iqm("a"), "scores is 'a'; it must be numbers"),
     "make: by position": (lambda: make("CartPole-v1", 3), "make takes parameters by name"),
+    "algorithm: arity": (
+        lambda: make_train(lambda spec: 3, ENV, CONFIG),
+        "takes (spec); it must be a function (spec, c",
+    ),
+    # a network's pair (init, apply)
+    "network: its parameters": (
+        lambda: of(network=(lambda key, x: jnp.int32(3), lambda params, x: x * params)),
+        "has the parameter int32; parameters are arrays of floats",
+    ),
+    "network: its rows": (lambda: of(network=(lambda key, x: {}, lambda params, x: x[:1])), "returned [1, 4] of 2 obs"),
+    # extensions
+    "extensions: list": (lambda: extended([EXTENSION]), "extensions is a list; it must be a dict"),
+    "extensions: a key": (lambda: extended({3: Noise()}), "a key of extensions is 3; it must be a purerl.Extension"),
+    "extensions: its class": (lambda: extended({purerl.Extension: Noise()}), "is the class Extension; it must be a"),
+    "extensions: options": (lambda: extended({EXTENSION: 0.1}), "the options of extension noise are 0.1; they must"),
+    "extensions: a dataclass": (lambda: extended({EXTENSION._replace(options=Noise()): Noise()}), "must be a class, a"),
+    "extensions: excludes": (lambda: extended({EXTENSION._replace(excludes="levels"): Noise()}), "must be a tuple"),
+    "extensions: wrap": (lambda: wrapping(None), "wrap of the extension noise is None; it must be a function (make"),
+    "extensions: arity": (lambda: wrapping(lambda make: make), "takes (make); it must be a function (make, options)"),
+    "extensions: no maker": (
+        lambda: wrapping(lambda make, options: None),
+        "returned is None; it must be a function (a",
+    ),
+    "extensions: no trainer": (
+        lambda: wrapping(lambda make, options: lambda a, env, config: 3),
+        "makes 3; it must be a",
+    ),
+    # evolution
+    "evolve: learner": (lambda: evolving(learner=ppo), "learner ppo takes (spec, config, objective, loss"),
+    "evolve: algorithm": (lambda: evolving(learner=Plug("ppo", "objective")), "from purerl.algos.ppo import ppo"),
+    "evolve: tasks": (lambda: evolving(tasks="Catch"), "tasks is 'Catch'; it must be a list of"),
+    "evolve: a task": (lambda: evolving(tasks=[("Catch", ENV, CONFIG, 32)]), "it must be a list of"),
+    "evolve: environment": (lambda: evolving(tasks=[TASK._replace(env="Catch")]), "purerl.make('Catch')"),
+    "evolve: redraw": (lambda: evolving(tasks=[TASK._replace(redraw="gravity")]), "must be a function (key, env)"),
+    "evolve: names": (lambda: evolving(tasks=[TASK, TASK]), "is 'CartPole-v1'; it must be a text that no other task"),
+    "evolve: candidate": (lambda: evolving("lpo"), "str has no parameters to evolve"),
+    "evolve: a maker": (lambda: evolving(Clip), "has no parameters to evolve"),
+    "evolve: strategy": (lambda: evolving(strategy=5), "strategy is 5; it must be a name, or one of"),
+    "evolve: its name": (lambda: evolving(strategy="cma_ess"), "unknown strategy 'cma_ess': did you mean 'cma_es'"),
+    "evolve: its class": (lambda: evolving(strategy=OpenES), "strategy is the class OpenES; give one made of it"),
+    "evolve: its sigma": (lambda: evolving(strategy=OpenES(start_sigma=-1.0)), "OpenES: start_sigma is -1.0"),
+    "evolve: its optimizer": (
+        lambda: evolving(strategy=OpenES(optimizer="adam")),
+        "optimizer is 'adam'; it must be: function",
+    ),
+    "disco: rule": (lambda: make_train(functools.partial(disco, rule={}), ENV, DiscoConfig()), "rule is {}; it must"),
+    # statistics
+    "stats.load: a number": (lambda: purerl.stats.load([3]), "a folder is 3; it must be a path"),
+    "stats.load: scale": (lambda: purerl.stats.load(["x"], scale=[0, 1]), "scale is a list; it must be a dict"),
+    "stats: nothing": (lambda: purerl.stats.iqm([]), "scores has the shape (0,); it must be [seeds] or"),
+    "stats: a number": (lambda: purerl.stats.resample(KEY, 1.0), "scores has the shape (); it must be [seeds] or"),
+    "stats: other tasks": (
+        lambda: purerl.stats.probability_of_improvement(np.zeros((3, 2)), np.zeros((3, 4))),
+        "a has the shape (3, 2) and b (3, 4)",
+    ),
+    "stats: a point": (lambda: purerl.stats.area_under_curve([1.0], [2.0]), "both need two points or more"),
+    "stats: a seed": (lambda: purerl.stats.seeds_needed([1.0], [2.0]), "needs two seeds of each or more"),
+    "stats: key": (lambda: purerl.stats.bootstrap_interval(0, [1.0, 2.0]), "key is 0; it must be a key of JAX"),
+    "stats: no scores": (lambda: purerl.stats.bootstrap_interval(KEY), "needs an array of scores"),
+    "stats: confidence": (lambda: purerl.stats.bootstrap_interval(KEY, [1.0], confidence=95), "confidence 95; at le"),
+    "stats: statistic": (lambda: purerl.stats.bootstrap_interval(KEY, [1.0], statistic="iqm"), "statistic is 'iqm'"),
+    # what an environment sees and does
+    "spaces: foreign": (lambda: seeing(space=np.zeros(2)), "observation_space of Own is a ndarray; it must be a space"),
+    "spaces: of gymnasium": (
+        lambda: seeing(actions=gymnasium.spaces.Discrete(2)),
+        "is a Discrete of gymnasium; it must",
+    ),
+    "spaces: mask": (
+        lambda: seeing(space=Dict({"x": Box(0, 1, (2,)), "action_mask": Box(0, 1, (3,), jnp.bool_)})),
+        "action_mask is Box bool[3]; it must be bool[2]",
+    ),
+    "spaces: a mask alone": (lambda: seeing(space=Dict({"action_mask": Box(0, 1, (2,), jnp.bool_)})), "nothing to act"),
+    "reset: shape": (lambda: seeing(space=Box(0, 1, (3,))), "Own.reset returns the observation float32[2]; its space"),
+    "reset: dict": (
+        lambda: seeing(observation={"x": jnp.zeros(2)}),
+        "{'x': 'float32[2]'}; its space is Box float32[2]",
+    ),
+    "reset: text": (lambda: seeing(observation="north"), "Own.reset returned 'north' in the observation"),
+    "reset: one": (lambda: seeing(returned=jnp.zeros(2)), "it must return (state, observation)"),
+    "space: key": (lambda: Discrete(3).sample(0), "key is 0; it must be a key of JAX"),
     # environments
     "env: text": (lambda: make_compiled_train(ppo, "CartPole-v1", CONFIG), "purerl.make('CartPole-v1')"),
     "env: none": (lambda: make_train(ppo, None, CONFIG), "environment is None"),

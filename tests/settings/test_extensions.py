@@ -70,7 +70,7 @@ def test_an_extension_of_a_user_trains_resumes_to_the_same_bits_and_is_swept(tmp
         ({"novelty_bits": 4}, "novelty_bits is an option of novelty, which this run does not use: also give novelty"),
         ({"novelty": -1.0}, "novelty: novelty is -1.0; it must be at least 0"),
         ({"noveltie": 1.0}, "unknown setting 'noveltie': did you mean 'novelty'"),
-        ({"extension": "novelty:Novelty"}, "novelty:Novelty is a type; it must be a purerl.Extension"),
+        ({"extension": "novelty:Novelty"}, "novelty:Novelty is the class Novelty; it must be a purerl.Extension"),
         ({"extension": "novelty:novelti"}, "unknown name in novelty 'novelti'"),
     ],
 )

@@ -26,6 +26,9 @@ def test_discrete_samples_are_uniform(key):
         (lambda: Discrete(n=2.5), "Discrete: n is 2.5"),
         (lambda: MultiDiscrete([2, 0]), r"MultiDiscrete: nvec\[1\] is 0"),
         (lambda: MultiDiscrete(3), "nvec is 3; it must be a list"),
+        (lambda: MultiDiscrete(()), r"nvec is \(\); it must be a list"),
+        (lambda: MultiDiscrete([[2], [3, 4]]), "its rows must have one length"),
+        (lambda: Discrete(2**40), "at least 1 and below 2"),
     ],
 )
 def test_nonsense_is_refused(make, message):
