@@ -43,7 +43,7 @@ ROOMS = {
         "wrappers",
         "xla",
     },
-    "envs": {"errors", "fields", "host_environment", "spaces", "types", "xla"},
+    "envs": {"errors", "fields", "host_environment", "spaces", "trust", "types", "xla"},
     "wrappers": {"agent_groups", "errors", "fields", "host_environment", "spaces", "types", "xla"},
     "loop": {
         "agent_groups",

@@ -22,6 +22,7 @@ from purerl.envs.adapters import host_common
 from purerl.errors import InputError, unknown
 from purerl.host_environment import HostEnvironment, HostSource, HostStep
 from purerl.spaces import Space
+from purerl.trust.names import CurrentFolder
 from purerl.types import Key, PyTree
 
 
@@ -81,7 +82,7 @@ class GymnasiumSource(HostSource):
         """Make a vector of environments."""
         spec = gymnasium.registry.get(self._name)  # of a class: one of a notebook has no name in another process
         name = self._name if spec is None or not callable(spec.entry_point) else spec
-        several = functools.partial(_Several, name, self.parameters)
+        several = functools.partial(_Several, CurrentFolder.installed(), name, self.parameters)
         shares = processes(num_envs, _cores()) if parallel else 1
         if shares == 1:
             return _GymnasiumBatch(several(range(num_envs)).vector, num_envs, seed, self.sent)
@@ -148,8 +149,23 @@ class _Numbered(gymnasium.Wrapper):
 class _Several(gymnasium.Env):
     """Several environments in turn, which Gymnasium's vector of processes sees as one environment."""
 
-    def __init__(self, name: Any, parameters: dict[str, Any], numbers: Sequence[int], opened_by: int | None = None):
-        """Make the environments of these numbers, in a process of their own unless `opened_by` is this one."""
+    def __init__(
+        self,
+        finders: tuple[CurrentFolder, ...],
+        name: Any,
+        parameters: dict[str, Any],
+        numbers: Sequence[int],
+        opened_by: int | None = None,
+    ):
+        """Make those of these numbers.
+
+        Args:
+          finders: of the modules in the current folder; unpickled before `name`, they find them in another process.
+          name: an id, or a spec.
+          parameters: of `gymnasium.make`.
+          numbers: which of all environments.
+          opened_by: the process that asks for them; they are in one of their own unless it is this one.
+        """
         if opened_by not in (None, os.getpid()):
             for number in _numbers():
                 signal.signal(number, signal.SIG_IGN)

@@ -146,6 +146,14 @@ class CurrentFolder:
                 sys.meta_path.append(finder)
             finder.named |= {module.partition(".")[0] for module in modules}
 
+    @classmethod
+    def installed(cls) -> tuple["CurrentFolder", ...]:
+        """Return those of this process; a copy that another process unpickles finds the same modules there."""
+        return tuple(one for one in sys.meta_path if isinstance(one, cls))
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _install, (self.folder, frozenset(self.named))
+
     def find_spec(
         self, fullname: str, path: Sequence[str] | None = None, target: Any = None
     ) -> importlib.machinery.ModuleSpec | None:
@@ -156,6 +164,14 @@ class CurrentFolder:
         if spec is not None:
             self._found.add(fullname)
         return spec
+
+
+def _install(folder: Path, named: frozenset[str]) -> CurrentFolder:
+    """Find modules of a folder in this process, too."""
+    finder = CurrentFolder(folder)
+    finder.named |= named
+    sys.meta_path.append(finder)
+    return finder
 
 
 def _asking(frame: Any) -> str:

@@ -3,6 +3,7 @@
 import multiprocessing
 import os
 import signal
+import sys
 from multiprocessing import forkserver
 
 import gymnasium
@@ -17,6 +18,7 @@ from purerl.errors import InputError
 from purerl.extensions.host import HostSettings, make_host_trainer
 from purerl.extensions.host.replay_failure import play_again
 from purerl.host_environment import EnvironmentFailure
+from purerl.trust.names import CurrentFolder
 
 pytestmark = pytest.mark.suites
 
@@ -247,6 +249,30 @@ def test_what_a_process_raises_is_told_once_and_without_its_traceback(fault, mon
             env.step(np.zeros(2, int), None, 0)
     env.abandon()
     assert not [str(warning.message) for warning in recwarn if "Traceback" in str(warning.message)]
+
+
+CORRIDOR = """
+import gymnasium, numpy
+class Corridor(gymnasium.Env):
+    observation_space, action_space = gymnasium.spaces.Box(0, 1, (1,)), gymnasium.spaces.Discrete(2)
+    def reset(self, seed=None, options=None):
+        return numpy.zeros(1, numpy.float32), {}
+    def step(self, action):
+        return numpy.ones(1, numpy.float32), 2.0, False, False, {}
+gymnasium.register(id="Corridor-v0", entry_point=Corridor)
+"""
+
+
+def test_processes_find_a_module_in_the_current_folder(tmp_path, monkeypatch):
+    (tmp_path / "corridor_of_test.py").write_text(CORRIDOR)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("sys.meta_path", [*sys.meta_path])
+    monkeypatch.setattr(adapter, "_cores", lambda: 2)
+    CurrentFolder.find(["corridor_of_test"])
+    env = purerl.make("gymnasium/corridor_of_test:Corridor-v0").open(2, seed=0, parallel=True)
+    env.reset(None)
+    assert env.step(np.zeros(2, int), None, 0).reward.tolist() == [2.0, 2.0]
+    env.close()
 
 
 def joint():
