@@ -159,7 +159,7 @@ REFERENCES = {  # task -> algorithm -> what others reach, and who
         "pqn": ("495.1 +- 6.9", CLEANRL),
         "c51": ("481 to 491", CLEANRL),
         **dict.fromkeys(("a2c", "reinforce", "ppo-penalty", "impala", "vmpo", "awr", "mpo", "spo"), ("", "")),
-        **dict.fromkeys(("alphazero", "iqn", "munchausen", "qrdqn", "rainbow"), ("", "")),
+        **dict.fromkeys(("alphazero", "muzero", "iqn", "munchausen", "qrdqn", "rainbow"), ("", "")),
     },
     "Acrobot-v1": {
         "ppo": ("-86.4 +- 1.3", CLEANRL),
