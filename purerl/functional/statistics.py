@@ -203,5 +203,5 @@ def _pair(a: ArrayLike, b: ArrayLike) -> tuple[Array, Array]:
     """Return the scores of two on the same tasks."""
     a, b = _scores(a), _scores(b)
     if a.shape[1:] != b.shape[1:]:
-        raise InputError(f"a has the shape {a.shape} and b {b.shape}; beside the seeds they must be the same")
+        raise InputError(f"a has the shape {a.shape} and b {b.shape}; all axes except the seeds must be equal")
     return a, b

@@ -75,7 +75,7 @@ def make_torso(
     It is for an observation space without its mask of legal actions.
     """
     if not jax.tree.leaves(without_mask(space).struct):
-        raise InputError(f"the observation is {space}: beside masks and global states it holds nothing to act on")
+        raise InputError(f"the observation is {space}: except for masks and global states, it holds nothing to act on")
     if network is not None:
         return own_torso(space, network)
     if config.network in CNNS and not any(image_shape(part) for part in leaves(space)):
