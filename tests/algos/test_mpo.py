@@ -35,7 +35,6 @@ def test_weights_by_hand():
     np.testing.assert_allclose(log_mean, np.log(powers.sum(axis=0)), rtol=1e-5)
 
 
-@pytest.mark.long
 def test_the_losses_of_discrete_actions_by_hand(key):
     """All expectations are exact there, so NumPy on the networks' outputs gives every term."""
     config = MPOConfig(**SIZES, initial_temperature=0.7, discount=0.9, reward_scale=2.0)
