@@ -5,5 +5,6 @@ EXTENSIONS: dict[str, str] = {  # "module:object", a `purerl.loop.extension.Exte
     "self_play": "purerl.extensions.self_play.extension:EXTENSION",
     "groups": "purerl.extensions.groups.extension:EXTENSION",
     "planning": "purerl.extensions.planning.extension:EXTENSION",
+    "objectives": "purerl.extensions.objectives.extension:EXTENSION",
     "host": "purerl.extensions.host.extension:EXTENSION",
 }

@@ -153,12 +153,16 @@ class AlgorithmCommand(EnvironmentCommand):
         words = split_parameters(args)[1]
         ctx.meta["algorithm"] = self.find_algorithm(words)
         ctx.meta["environment"] = words[1] if len(words) > 1 and not words[1].startswith("-") else ""
-        ctx.meta["extensions"] = find_extensions(words) if ctx.meta["algorithm"] else ()
+        ctx.meta["extensions"] = self.find_extensions(words) if ctx.meta["algorithm"] else ()
         return super().parse_args(ctx, args)
 
     def find_algorithm(self, args: list[str]) -> str | None:
         """Return the algorithm that the arguments name."""
         return find_algorithm(args)
+
+    def find_extensions(self, args: list[str]) -> tuple["Extension", ...]:
+        """Return the extensions whose options the command takes."""
+        return find_extensions(args)
 
     def alternatives(self) -> str:
         """Return the last paragraph of the help page if no algorithm is named."""

@@ -1,6 +1,7 @@
 """`purerl evolve`: evolve an objective by complete training runs or by meta-gradients, or resume an evolution."""
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
@@ -21,6 +22,9 @@ from purerl.errors import InputError
 from purerl.registry import objective as find_objective
 from purerl.settings.options import EvolveOptions, LaunchOptions
 
+if TYPE_CHECKING:
+    from purerl.loop.extension import Extension
+
 
 class EvolveCommand(AlgorithmCommand):
     """`evolve`, with flags for the fields of the config of the objective's algorithm."""
@@ -30,6 +34,10 @@ class EvolveCommand(AlgorithmCommand):
     def find_algorithm(self, args: list[str]) -> str | None:
         """Return the algorithm that uses the objective."""
         return find_objective(args[0]).algorithm if args and not args[0].startswith("-") else None
+
+    def find_extensions(self, args: list[str]) -> tuple["Extension", ...]:
+        """Return none: an evolution trains by the loop alone."""
+        return ()
 
     def alternatives(self) -> str:
         """Return the last paragraph of the help page if no objective is named."""

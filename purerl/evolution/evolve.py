@@ -29,11 +29,12 @@ from purerl.evolution.report import (
 )
 from purerl.reporting import summary
 from purerl.reporting.display import number
+from purerl.reporting.files import write_whole
 from purerl.reporting.metrics_csv import Log, read
 from purerl.run import checkpoint
 from purerl.run.folders import changes, enter_folder
 from purerl.run.lifecycle import LongJob
-from purerl.settings import toml
+from purerl.settings import objective_file, toml
 from purerl.settings.options import EvolveOptions, make_options
 from purerl.trust import flags, trusting
 from purerl.types import PyTree
@@ -288,6 +289,9 @@ class EvolutionJob(LongJob):
             self.display.stage("drawing the report")
             found = self.evolved()
             write_report(self.plan, found.columns, found.frames, self.folder / "report")
+            if not self.plan.from_python:
+                content = objective_file.content(self.plan.name, found.candidate)
+                write_whole(self.folder / objective_file.NAME, lambda file: file.write(content))
             about = summary_of(self.plan, found.columns) | {
                 "wall_seconds": round(self.wall_seconds(), 3),
                 "compile_seconds": round(self.metadata["compile_seconds"], 3),
@@ -300,6 +304,8 @@ class EvolutionJob(LongJob):
         if self.folder is not None:
             self.display.line(f"see {self.folder}/: report/index.html, generations.csv, summary.json, checkpoints/")
             if not self.plan.from_python:
+                algorithm = self.plan.algorithm
+                self.display.line(f"train with it: purerl train {algorithm} ENV --objective {self.folder}")
                 self.display.line(
                     f"compare it with other objectives: purerl meta-evaluate {self.folder}{flags(*self.names)}"
                 )

@@ -1,4 +1,7 @@
-"""Trained agents by name: the smallest ship in this package; the others are in the top-level `zoo/` of a clone."""
+"""Trained agents and discovered objectives by name.
+
+The objectives and the smallest agents ship in this package; the other agents are in the top-level `zoo/` of a clone.
+"""
 
 from pathlib import Path
 
@@ -6,6 +9,7 @@ from purerl.errors import InputError, unknown
 
 PACKAGE = Path(__file__).parent
 CLONE = PACKAGE.parent.parent / "zoo"
+OBJECTIVES = PACKAGE / "objectives"
 NAMES = PACKAGE / "repository.txt"  # names of the agents in the clone's folder, for packages without it
 
 
@@ -31,6 +35,22 @@ def path_of(name: str) -> Path:
     if name in names():
         raise InputError(f"zoo/{name} is not in the package: its file is in the zoo/ folder of purerl's repository")
     raise unknown("agent of the zoo", name, names())
+
+
+def objectives() -> list[str]:
+    """Return the names of the published objectives, sorted."""
+    return sorted(_found(OBJECTIVES))
+
+
+def objective_path(name: str) -> Path:
+    """Return the file of an objective.
+
+    Raises:
+      InputError: if no objective has this name.
+    """
+    if name not in objectives():
+        raise unknown("objective of the zoo", name, objectives())
+    return OBJECTIVES / f"{name}.safetensors"
 
 
 def _found(folder: Path) -> list[str]:

@@ -1,0 +1,46 @@
+"""A discovered objective as an extension: `purerl train ppo CartPole-v1 --objective zoo/NAME`."""
+
+import inspect
+from functools import partial
+from typing import Any
+
+from purerl.errors import InputError
+from purerl.fields import pytree, static
+from purerl.loop.extension import Extension
+from purerl.loop.trainer import MakeTrainer, Trainer
+from purerl.settings import objective_file
+from purerl.types import AlgorithmFactory, Config, Environment
+
+
+@pytree
+class ObjectiveOptions:
+    """Which objective an algorithm learns by, in place of its own."""
+
+    objective: str = static(
+        default="none", doc="objective to train with: a start of purerl evolve, zoo/NAME, or an evolution's folder"
+    )
+
+
+def wrap(make: MakeTrainer, options: ObjectiveOptions) -> MakeTrainer:
+    """Give an algorithm the objective."""
+    name = options.objective
+
+    def make_learner(algorithm: AlgorithmFactory, env: Environment, config: Config) -> Trainer:
+        if name == "none":
+            return make(algorithm, env, config)
+        entry, objective = objective_file.load(name)
+        _check(algorithm, config, name, entry.algorithm, entry.argument)
+        learner: Any = partial(algorithm, **{entry.argument: objective})
+        return make(learner, env, config)
+
+    return make_learner
+
+
+def _check(algorithm: AlgorithmFactory, config: Config, name: str, owner: str, argument: str) -> None:
+    """Refuse an objective that is not a part of an algorithm."""
+    if argument not in inspect.signature(algorithm).parameters:
+        given = type(config).__name__.removesuffix("Config").lower()
+        raise InputError(f"objective '{name}' is the {argument} of {owner}; {given} has no {argument}")
+
+
+EXTENSION = Extension(name="objectives", options=ObjectiveOptions, wrap=wrap, excludes=("groups", "self_play"))

@@ -1,0 +1,109 @@
+"""A discovered objective as a file of safetensors: its numbers, and as metadata what it was evolved from.
+
+Reading one runs nothing: the file names an entry of `purerl.catalog.objectives`, whose start gives the structure, or a
+module:name that the user trusts.
+"""
+
+from collections.abc import Mapping
+from pathlib import Path
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from purerl import registry, trust, zoo
+from purerl.catalog.objectives import OBJECTIVES, ObjectiveEntry
+from purerl.errors import InputError, unknown
+from purerl.settings import agent_file
+
+if TYPE_CHECKING:
+    import numpy as np
+
+NAME = f"objective{agent_file.SUFFIX}"  # in the folder of an evolution
+ZOO = "zoo"
+
+
+class Discovered(NamedTuple):
+    """An objective, and the part of an algorithm that it is."""
+
+    entry: ObjectiveEntry
+    objective: Any
+
+
+def load(name: str) -> Discovered:
+    """Return the objective of a name: one that `purerl evolve` starts from, zoo/NAME, a file or an evolution's folder.
+
+    Raises:
+      InputError: if there is none, or the file is not one of an objective.
+    """
+    if name in OBJECTIVES:
+        return _start(name)
+    path = _path_of(name)
+    about = agent_file.about(path)
+    if "objective" not in about:
+        raise InputError(f"{path} is not the file of an objective; purerl evolve writes one, {NAME}, into its folder")
+    start = _start(trust.checked(about["objective"], path))
+    return start._replace(objective=_filled(start.objective, agent_file.arrays(path), path))
+
+
+def content(name: str, objective: object, about: Mapping[str, str] = MappingProxyType({})) -> bytes:
+    """Return the bytes of a file.
+
+    Args:
+      name: what the objective was evolved from, as `purerl evolve` takes it.
+      objective: a pytree.
+      about: further texts by name.
+    """
+    return agent_file.pack(_leaves(objective), {"objective": name, **about})
+
+
+def _start(name: str) -> Discovered:
+    import jax  # help pages do not need it
+
+    entry = registry.objective(name)
+    return Discovered(entry=entry, objective=registry.load(entry.start)(jax.random.key(0)))
+
+
+def _path_of(name: str) -> Path:
+    path = Path(name)
+    if path.parent == Path(ZOO) and not path.exists():
+        return zoo.objective_path(path.name)
+    if path.is_dir() and (path / NAME).exists():
+        return path / NAME
+    if path.suffix != agent_file.SUFFIX or not path.is_file():
+        raise unknown(
+            "objective", name, [*OBJECTIVES, *(f"{ZOO}/{known}" for known in zoo.objectives()), "an evolution's folder"]
+        )
+    return path
+
+
+def _leaves(tree: object) -> "dict[str, np.ndarray]":
+    """Return the float leaves of a tree by their path."""
+    import jax
+    import numpy as np
+
+    found = jax.tree_util.tree_leaves_with_path(tree)
+    named = {jax.tree_util.keystr(path, simple=True, separator="."): np.asarray(leaf) for path, leaf in found}
+    return {name: x.astype(np.float32) for name, x in named.items() if np.issubdtype(x.dtype, np.floating)}
+
+
+def _filled(start: Any, arrays: "Mapping[str, np.ndarray]", path: Path) -> Any:
+    """Return a start with the numbers of a file."""
+    import jax
+    import jax.numpy as jnp
+    import numpy as np
+
+    wanted = _leaves(start)
+    for name in arrays:
+        if name not in wanted:
+            raise unknown(f"array in {path}", name, wanted)
+    for name, like in wanted.items():
+        if name not in arrays:
+            raise InputError(f"{path} has no array {name}; it must hold {', '.join(wanted)}")
+        found = arrays[name]
+        if found.shape != like.shape or found.dtype != np.float32:
+            raise InputError(
+                f"{name} of {path} is {found.dtype}{list(found.shape)}; it must be float32{list(like.shape)}"
+            )
+        if not np.isfinite(found).all():
+            raise InputError(f"{name} of {path} holds a number that is not finite")
+    with_path = lambda path, leaf: arrays.get(jax.tree_util.keystr(path, simple=True, separator="."), leaf)
+    return jax.tree.map(jnp.asarray, jax.tree_util.tree_map_with_path(with_path, start))
