@@ -14,6 +14,7 @@ WORDS = {
     "groups": r"\bmulti_agent\b|\bMultiAgentConfig\b|\bpolicies_for\b|\bGroup(Policy|sConfig|Options)\b|\bAssigned\b",
     "planning": r"\buses_model\b|\bplays_sides\b|\bwith_model\b|\bplanning_trainer\b|\bSituations?\b",
     "objectives": r"\bObjectiveOptions\b",
+    "self_tuning": r"\bself_tun\w+|\bSelfTuneOptions\b|\bTunedAgent\b",
     "host": r"\bHost(Trainer|Settings|Options)\b|\bmake_host_trainer\b|\bJaxSource\b|\bsampler\b|\bactors\b",
 }
 ROOMS = ("types.py", "settings", "run", "sweeps", "profiling", "loop", "testing", "functional", "networks", "replay")

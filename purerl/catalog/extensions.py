@@ -6,5 +6,6 @@ EXTENSIONS: dict[str, str] = {  # "module:object", a `purerl.loop.extension.Exte
     "groups": "purerl.extensions.groups.extension:EXTENSION",
     "planning": "purerl.extensions.planning.extension:EXTENSION",
     "objectives": "purerl.extensions.objectives.extension:EXTENSION",
+    "self_tuning": "purerl.extensions.self_tuning.extension:EXTENSION",
     "host": "purerl.extensions.host.extension:EXTENSION",
 }

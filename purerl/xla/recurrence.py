@@ -11,19 +11,18 @@ Kernels stay apart: XLA's CPU backend takes twice the time for what follows one 
 """
 
 from collections.abc import Callable, Sequence
-from functools import partial
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 
 from purerl.types import Array, PyTree
+from purerl.xla import switches
 
 Layer = tuple[Array, Array]  # kernel and bias
 Step = Callable[[Any, Sequence[Array], PyTree], PyTree]  # (x, h kernel + bias of each, state) -> state, elementwise
 
 
-@partial(jax.custom_vjp, nondiff_argnums=(0,))
 def recur(step: Step, layers: Sequence[Layer], inputs: PyTree, first: PyTree, done: Array) -> PyTree:
     """Return the state after each step, before the end of an episode resets it: each array [T, B, n].
 
@@ -34,7 +33,11 @@ def recur(step: Step, layers: Sequence[Layer], inputs: PyTree, first: PyTree, do
       first: the state before the first step, arrays [B, n]; the last one is h.
       done: bool[T, B], whether an episode ends with a step.
     """
+    loop = _with_fast_gradient if switches.is_on("recurrence") else _loop
+    return loop(step, layers, inputs, first, done)
 
+
+def _loop(step: Step, layers: Sequence[Layer], inputs: PyTree, first: PyTree, done: Array) -> PyTree:
     def advance(state: PyTree, at: tuple[PyTree, Array]) -> tuple[PyTree, PyTree]:
         after = step(at[0], _products(layers, state), state)
         return _cleared(after, at[1]), after
@@ -85,4 +88,5 @@ def _cleared(state: PyTree, done: Array) -> PyTree:
     return jax.tree.map(lambda x: jnp.where(done[..., None], 0.0, x), state)
 
 
-recur.defvjp(_forward, _backward)
+_with_fast_gradient = jax.custom_vjp(_loop, nondiff_argnums=(0,))
+_with_fast_gradient.defvjp(_forward, _backward)

@@ -21,6 +21,7 @@ WORKAROUNDS = {
     "packing": "loops that carry and stack few arrays, on a GPU",
     "permutation": "random orders by a sort of one operand",
     "product": "gradients of layers with few outputs as products of vectors, on a CPU",
+    "recurrence": "gradients of recurrent networks by one product for the sequence",
     "reductions": "reductions by XLA's own code instead of its library's, on a CPU",
     "successors": "values of successors from those of the next step, on a CPU",
     "vmap_cond": "branches that stay branches under vmap",

@@ -1,0 +1,78 @@
+"""The derivative that self-tuning follows, compared with finite differences."""
+
+import dataclasses
+from functools import partial
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import optax
+import pytest
+
+from purerl.algos.ppo import PPOConfig, ppo
+from purerl.envs.bsuite.catch import Catch
+from purerl.extensions.self_tuning import tuning
+from purerl.loop.train import compiled_trainer
+from purerl.prng import update_keys
+
+NAMES = ("gae_lambda", "entropy_coefficient", "learning_rate")
+CONFIG = PPOConfig(
+    num_envs=4,
+    rollout_length=20,
+    num_epochs=2,
+    num_minibatches=2,
+    hidden_sizes=(16,),
+    network="mlp",
+    learning_rate=0.2,
+    value_clip=None,  # where it begins, gradients jump
+)
+smooth_ppo = partial(ppo, optimizer=optax.sgd)  # Adam's first steps are the signs of gradients: hardly a derivative
+
+
+@pytest.fixture(scope="module")
+def first_update():
+    """Return (trainer, agent before an update, its rollout, agent after it, the next rollout)."""
+    trainer = compiled_trainer(tuning.self_tuned(smooth_ppo, NAMES, 0.1, 0.5), Catch(), CONFIG)
+
+    @jax.jit
+    def two(key):
+        start = trainer.init(key)
+        keys = update_keys(start.key, start.num_updates)
+        state, rollout = trainer.collect(start, keys[0])
+        after, _ = trainer.algorithm.update(start.agent, keys[1], rollout)
+        _, later = trainer.collect(state._replace(agent=after), keys[0])
+        return start.agent, keys[1], rollout, after, later
+
+    return trainer, *two(jax.random.key(0))
+
+
+def test_the_trace_is_the_derivative_of_the_update(first_update):
+    """And the numbers move against the sign of the meta-gradient."""
+    trainer, before, key, rollout, after, later = first_update
+    algorithm = compiled_trainer(ppo, Catch(), CONFIG).algorithm
+
+    advantage = tuning.advantages(algorithm, CONFIG, after.agent, later)  # a constant, although the critic learns
+
+    @jax.jit
+    def loss(free):
+        agent, _ = trainer.algorithm.update(before._replace(free=free), key, rollout)
+        return tuning.outer_loss(algorithm, CONFIG, agent.agent, later, advantage)
+
+    floats, join = tuning.split(after.agent)
+    slopes = jax.jit(jax.grad(lambda x: tuning.outer_loss(algorithm, CONFIG, join(x), later, advantage)))(floats)
+    gradient = [sum(float(jnp.vdot(z[i], g)) for z, g in zip(after.trace, slopes, strict=True)) for i in range(3)]
+    for i, step in enumerate(0.05 * np.eye(3, dtype=np.float32)):
+        difference = (loss(before.free + step) - loss(before.free - step)) / 0.1
+        np.testing.assert_allclose(gradient[i], difference, rtol=0.03, atol=2e-6)
+    assert max(map(abs, gradient)) > 1e-4, "there is something to compare"
+    np.testing.assert_array_equal(after.free, before.free)  # nothing was known before the first update
+    stepped = jax.jit(trainer.algorithm.update)(after, key, later)[0].free
+    np.testing.assert_array_equal(np.sign(stepped - after.free), -np.sign(gradient))
+
+
+def test_numbers_stay_within_their_ranges():
+    for name, scale in tuning.SCALES.items():
+        value = getattr(PPOConfig(), name)
+        np.testing.assert_allclose(scale.bound(scale.free(jnp.float32(value))), value, rtol=1e-5)
+        assert scale.holds(scale.bound(jnp.float32(3.0))) and not scale.holds(0.0)
+    assert {field.name for field in dataclasses.fields(PPOConfig)} >= set(tuning.SCALES)
