@@ -40,3 +40,9 @@ def test_bad_input_is_one_line(arguments, message):
     with pytest.raises(InputError) as caught:
         CliRunner().invoke(cli, arguments, catch_exceptions=False, standalone_mode=False)
     assert message in str(caught.value) and "\n" not in str(caught.value)
+
+
+def test_options_of_extensions_are_not_taken():
+    """An evolution trains without extensions, and would ignore them."""
+    result = CliRunner().invoke(cli, ["evolve", "dpo", "--tasks", "Maze", "--levels", "dr"])
+    assert result.exit_code == 2 and "No such option" in result.output

@@ -22,6 +22,7 @@ from purerl.evolution.evolve import EvolutionJob, load
 from purerl.evolution.plan import make_plan
 from purerl.evolution.report import summary_of
 from purerl.run import checkpoint
+from purerl.settings import objective_file
 from purerl.settings.options import EvolveOptions
 
 SMALL = {
@@ -66,6 +67,7 @@ def test_a_whole_evolution(whole):
     found = load(folder)
     assert found.generation == 8 and [at for at, _ in found.frames] == [*range(8), 8]
     assert float(found.first.drift.coefficient) == 1.0 != float(found.candidate.drift.coefficient)
+    assert objective_file.load(str(folder)).objective.drift.coefficient == found.candidate.drift.coefficient
 
 
 @pytest.mark.long
