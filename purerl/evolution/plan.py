@@ -5,7 +5,6 @@ made from Python objects it holds the options alone.
 """
 
 import dataclasses
-import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -87,11 +86,9 @@ class EvolvePlan(NamedTuple):
         )
 
     def trainings(self, generations: int) -> int:
-        """Return how many training runs these generations are; for agents that are reset, the same number of steps."""
-        if self.options.method == "meta-gradient":
-            steps = sum(task.total_timesteps for task in self.tasks) / len(self.tasks)
-            return math.ceil(generations * self.env_steps / steps)
-        return self.options.population * generations * self.options.seeds * len(self.tasks)
+        """Return how many training runs these generations are; of agents that are reset, runs of as many steps."""
+        steps = sum(task.total_timesteps for task in self.tasks)  # of a run on each task
+        return -(-generations * self.env_steps * len(self.tasks) // steps)
 
     @property
     def env_steps(self) -> int:

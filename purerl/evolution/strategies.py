@@ -22,9 +22,6 @@ import optax
 
 from purerl.catalog.strategies import EVOSAX, STRATEGIES
 from purerl.errors import InputError, check_arguments, install, told, unknown
-from purerl.evolution.fitness import centered_ranks as centered_ranks
-from purerl.evolution.fitness import nan_is_worst as nan_is_worst
-from purerl.evolution.fitness import standardize as standardize
 from purerl.fields import validate
 from purerl.optim.optimizers import apply_gradients
 from purerl.settings.options import EvolveOptions
