@@ -55,8 +55,9 @@ def check_strategy(strategy: object) -> None:
         raise InputError(f"strategy is {told(strategy)}; it must be a name, or one of purerl.evolution.strategies")
     if dataclasses.is_dataclass(strategy):
         validate(strategy, type(strategy).__name__)
-    if hasattr(strategy, "optimizer"):
-        check_arguments(strategy.optimizer, "the optimizer of a strategy", "learning_rate")
+    optimizer = getattr(strategy, "optimizer", None)
+    if optimizer is not None:
+        check_arguments(optimizer, "the optimizer of a strategy", "learning_rate")
 
 
 def draw(key: Key, population: int, size: int, antithetic: bool) -> Array:

@@ -6,6 +6,7 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.typing import ArrayLike
 
 from purerl.loop.metrics import Failure
 from purerl.loop.train import TrainState
@@ -56,8 +57,9 @@ class FailedSeeds:
         self._first, self._count = first_seed, num_seeds
         self.found: dict[int, FailedSeed] = {}  # by index
 
-    def add(self, failed_at: np.ndarray, causes: np.ndarray) -> list[FailedSeed]:
+    def add(self, failed_at: ArrayLike, causes: ArrayLike) -> list[FailedSeed]:
         """Record the failures that a program reports, i32[seeds] each, 0 for none; return those that are new."""
+        failed_at, causes = np.asarray(failed_at), np.asarray(causes)
         new = [int(i) for i in np.flatnonzero(failed_at) if int(i) not in self.found]
         for i in new:
             self.found[i] = FailedSeed(seed=self._first + i, update=int(failed_at[i]), cause=int(causes[i]))

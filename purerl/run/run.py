@@ -9,6 +9,7 @@ from typing import Any
 
 import jax
 import numpy as np
+from jax.typing import ArrayLike
 
 from purerl.devices import distributed
 from purerl.loop.metrics import EpisodeStatistics, TrainMetrics, with_unknown
@@ -184,7 +185,7 @@ class Run(LongJob):
         """Environment steps that each seed has taken."""
         return self.update * self.config.steps_per_update
 
-    def _record_failures(self, failed_at: np.ndarray, causes: np.ndarray) -> None:
+    def _record_failures(self, failed_at: ArrayLike, causes: ArrayLike) -> None:
         """Record and show the seeds whose loss or parameters were not finite."""
         for seed in self.failed.add(failed_at, causes):
             self.display.line(seed.told(self.plan.shapes.interval.algorithm))
