@@ -26,7 +26,7 @@ ROOMS = {
     "xla": {"errors", "prng", "types"},
     "devices": {"catalog", "errors", "registry", "types", "xla"},
     "functional": {"errors", "prng", "spaces", "types", "xla"},
-    "networks": {"errors", "functional", "spaces", "types", "xla"},
+    "networks": {"errors", "functional", "spaces", "trust", "types", "xla"},
     "replay": {"devices", "errors", "functional", "spaces", "types"},
     "optim": {"devices", "errors", "fields", "functional", "types", "xla"},
     "planning": {"agent_groups", "functional", "networks", "optim", "spaces", "types", "wrappers", "xla"},
