@@ -1,10 +1,15 @@
 """Self-play, as an extension."""
 
+from typing import TYPE_CHECKING
+
 from purerl.extensions.self_play.sides import both_sides
 from purerl.fields import pytree, static
 from purerl.loop.extension import Extension
 from purerl.loop.trainer import MakeTrainer, Trainer
 from purerl.types import AlgorithmFactory, Config, Environment
+
+if TYPE_CHECKING:
+    from purerl.run.run import Run
 
 
 @pytree
@@ -29,7 +34,7 @@ def wrap(make: MakeTrainer, options: SelfPlayOptions) -> MakeTrainer:
     return make_self_play
 
 
-def finish(run: object) -> list[str]:
+def finish(run: "Run") -> list[str]:
     """Play all snapshots of each seed against one another, write elo.csv, and return it as lines."""
     from purerl.extensions.self_play.tournament import rate_selves
 

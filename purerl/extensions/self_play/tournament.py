@@ -6,7 +6,7 @@ The host asks for the games of a few players at a time, so that a signal is answ
 import operator
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import jax
 import jax.numpy as jnp
@@ -25,6 +25,9 @@ from purerl.types import Algorithm, Array, Config, Environment, EnvironmentSpec,
 from purerl.wrappers import Against, Player, Situations, at_random, lookahead
 from purerl.wrappers.situations import Model, Situation
 from purerl.xla.trees import where
+
+if TYPE_CHECKING:
+    from purerl.run.run import Run
 
 EPISODES = 32  # of every two players with either on either side
 OPENING_MOVES = 2  # random moves before each game of two selves that plan: otherwise all their games are the same
@@ -134,20 +137,15 @@ def _planner(config: SelfPlayConfig, spec: EnvironmentSpec, _: Config, *, model:
     return search_play.planner(spec, config, model)
 
 
-def rate_selves(run: Any) -> list[str]:
-    """Play all policies of each seed of a completed run against one another, and write elo.csv; return it as lines.
-
-    Args:
-      run: `purerl.run.run.Run`.
-    """
+def rate_selves(run: "Run") -> list[str]:
+    """Play all policies of each seed of a completed run against one another, and write elo.csv; return it as lines."""
     run.display.stage("earlier selves play one another")
     env, config = both_sides(run.plan.env), run.plan.trainer.config
     agents, rows = jax.device_get(run.progress.state.agent), []
     with run.stop.counts_at_once():
-        for i in range(run.options.seeds):
-            if i not in run.failed:
-                agent = jax.tree.map(lambda x, i=i: x[i], agents)
-                rows += table(env, config, agent, run.options.seed + i)
+        for i in run.failed.alive.tolist():
+            agent = jax.tree.map(lambda x, i=i: x[i], agents)
+            rows += table(env, config, agent, run.options.seed + i)
     return write(rows, run.folder / "elo.csv")
 
 
