@@ -171,13 +171,13 @@ def opening(results: Path) -> list[str]:
     """Return the charts that open the page, as far as they are drawn."""
     texts = {
         "against-references": (
-            "## Ours next to the references",
-            "Our returns next to published ones, one row for each task and algorithm",
+            "## Comparison with references",
+            "Returns of purerl compared with published returns, one row per task and algorithm",
             "0 is the random policy and 1 the reference. A hollow dot has fewer than five seeds on one side and no\n"
             "interval. A line is the 95% interval of our IQM. References no better than random play are left out.",
         ),
         "algorithms-by-tasks": (
-            "## All algorithms by tasks",
+            "## All algorithms on all tasks",
             "IQM of each algorithm on each native task, darker where it is closer to the best",
             "The numbers are IQMs; a star marks fewer than five seeds. White is the random policy, dark the best\n"
             "algorithm of the task. The algorithms differ in environment steps; the tables below have them.",

@@ -81,7 +81,7 @@ def table(results: Path = FOLDER) -> str:
     lines = [
         "# Results",
         "",
-        "What each algorithm reaches on each task, next to published results. A return is the mean undiscounted return",
+        "The returns of each algorithm on each task, next to published ones. A return is the mean undiscounted return",
         "of 128 greedy episodes per seed at the end of training. IQM and 95% bootstrap intervals are over seeds;",
         "an interval needs five seeds, a verdict three.",
         "",

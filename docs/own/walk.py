@@ -48,7 +48,7 @@ class Walk(Environment):
 
     @property
     def observation_space(self):
-        """The position as a share of the way."""
+        """The position as a fraction of the way."""
         return Box(low=-jnp.inf, high=jnp.inf, shape=(self.history,))
 
     @property
