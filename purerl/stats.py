@@ -1,4 +1,4 @@
-"""Statistics of results, as users import them: the functions over seeds and tasks, and `load` of finished runs.
+"""Public statistics of results: the functions over seeds and tasks, and `load` for finished runs.
 
 Example:
   >>> import jax.numpy as jnp

@@ -136,7 +136,7 @@ class EnvironmentCommand(click.Command):
         self.params.append(flag)
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Take --env.NAME VALUE, then parse as usual."""
+        """Remove --env.NAME VALUE from the arguments, then parse as usual."""
         ctx.meta["parameters"], args = split_parameters(args)
         try:
             return super().parse_args(ctx, args)
@@ -161,7 +161,7 @@ class AlgorithmCommand(EnvironmentCommand):
         return find_algorithm(args)
 
     def find_extensions(self, args: list[str]) -> tuple["Extension", ...]:
-        """Return the extensions whose options the command takes."""
+        """Return the extensions whose options the command accepts."""
         return find_extensions(args)
 
     def alternatives(self) -> str:

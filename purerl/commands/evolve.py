@@ -36,7 +36,7 @@ class EvolveCommand(AlgorithmCommand):
         return find_objective(args[0]).algorithm if args and not args[0].startswith("-") else None
 
     def find_extensions(self, args: list[str]) -> tuple["Extension", ...]:
-        """Return none: an evolution trains by the loop alone."""
+        """Return no extensions: an evolution uses the loop itself."""
         return ()
 
     def alternatives(self) -> str:

@@ -73,7 +73,7 @@ def _is_float(leaf: object) -> bool:
 
 
 def check_kinds(learner: Learner, tasks: Sequence[Task]) -> None:
-    """Hold a learner and tasks to their kinds.
+    """Raise an `InputError` unless a learner and tasks have the right types.
 
     Raises:
       InputError: naming the first wrong one.

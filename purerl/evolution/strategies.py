@@ -43,13 +43,13 @@ def check_population(population: int, antithetic: bool) -> None:
 
 
 def check_strategy(strategy: object) -> None:
-    """Refuse what is not a strategy, or one whose optimizer is not a function of the learning rate.
+    """Reject objects that are not strategies, and optimizers that are not functions of the learning rate.
 
     Raises:
       InputError: naming it.
     """
     if isinstance(strategy, type):
-        raise InputError(f"strategy is the class {strategy.__name__}; give one made of it: {strategy.__name__}()")
+        raise InputError(f"strategy is the class {strategy.__name__}; give an instance: {strategy.__name__}()")
     functions = all(callable(getattr(strategy, name, None)) for name in ("init", "ask", "tell", "mean", "sigma"))
     if not functions or not hasattr(strategy, "population"):
         raise InputError(f"strategy is {told(strategy)}; it must be a name, or one of purerl.evolution.strategies")
@@ -78,7 +78,7 @@ class OpenESState(NamedTuple):
 
 @pytree
 class OpenES:
-    """A Gaussian of fixed shape whose mean climbs the estimated gradient of the expected fitness.
+    """A Gaussian of fixed shape whose mean follows the estimated gradient of the expected fitness.
 
     g = 1 / (P sigma) sum_i fitness_i (x_i - mean) / sigma, then a step of an optax optimizer along g.
 

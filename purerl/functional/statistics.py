@@ -26,7 +26,7 @@ from purerl.types import Array, Key
 
 
 class Interval(NamedTuple):
-    """From where to where."""
+    """A confidence interval."""
 
     low: Array
     high: Array
@@ -68,7 +68,7 @@ def difference(a: ArrayLike, b: ArrayLike, statistic: Callable[[Array], Array] =
 
 
 def performance_profile(scores: ArrayLike, thresholds: ArrayLike) -> Array:
-    """Return f32[thresholds]: the share of runs whose score is above each."""
+    """Return the fraction of runs whose score is above each threshold, f32[thresholds]."""
     scores = _scores(scores).reshape(-1)
     above = scores > jnp.atleast_1d(_numbers(thresholds, "thresholds"))[:, None]
     return jnp.mean(above.astype(jnp.float32), axis=-1)
@@ -88,7 +88,7 @@ def area_under_curve(steps: ArrayLike, values: ArrayLike) -> Array:
 
 
 def resample(key: Key, *scores: ArrayLike) -> tuple[Array, ...]:
-    """Return each array with its seeds drawn anew, with replacement, on every task by itself (stratified)."""
+    """Return each array with resampled seeds, with replacement and separately for every task (stratified)."""
     drawn = []
     for one, own in zip(scores, jax.random.split(key, len(scores)), strict=True):
         one = _scores(one)
@@ -150,7 +150,7 @@ def _bootstrap(
 
 
 def _expanded(tail: float, shapes: list[tuple[int, ...]]) -> float:
-    """Return the tail whose percentile is as far out as a t interval would be; n is that of the fewest seeds."""
+    """Return the tail that widens a percentile to that of a t interval."""
     from scipy.special import ndtr, stdtrit
 
     seeds = min(shape[0] for shape in shapes)
@@ -161,7 +161,7 @@ def _expanded(tail: float, shapes: list[tuple[int, ...]]) -> float:
 
 
 def seeds_needed(a: ArrayLike, b: ArrayLike, power: float = 0.8, confidence: float = 0.95) -> Array:
-    """Return f32[]: how many seeds each of two would need for a test to tell their means apart.
+    """Return the number of seeds per group that a test would need to distinguish two means, f32[].
 
         n = (z_{1 - alpha/2} + z_{power})^2 (var(a) + var(b)) / (mean(a) - mean(b))^2 + z_{1 - alpha/2}^2 / 4
 
@@ -200,7 +200,7 @@ def _numbers(values: ArrayLike, what: str) -> Array:
 
 
 def _pair(a: ArrayLike, b: ArrayLike) -> tuple[Array, Array]:
-    """Return the scores of two on the same tasks."""
+    """Return the scores of two groups on the same tasks."""
     a, b = _scores(a), _scores(b)
     if a.shape[1:] != b.shape[1:]:
         raise InputError(f"a has the shape {a.shape} and b {b.shape}; all axes except the seeds must be equal")

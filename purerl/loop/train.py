@@ -124,7 +124,7 @@ def make_trainer(
         make = wrap(make)
     trainer = make(algorithm, env, config)
     if not all(callable(getattr(trainer, name, None)) for name in ("init", "step")):
-        raise InputError(f"an extension makes {told(trainer)}; it must be a trainer, as that of `make`, or around it")
+        raise InputError(f"an extension makes {told(trainer)}; it must be the trainer of `make`, or wrap it")
     return trainer
 
 

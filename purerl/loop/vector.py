@@ -153,7 +153,7 @@ def _checked_reset(env: Environment, returned: Any) -> tuple[PyTree, PyTree]:
     for what, part in zip(("state", "observation"), returned, strict=True):
         for leaf in jax.tree.leaves(part):
             if not hasattr(leaf, "dtype") and not isinstance(leaf, bool | int | float):
-                raise InputError(f"{name}.reset returned {told(leaf)} in the {what}; it must hold arrays alone")
+                raise InputError(f"{name}.reset returned {told(leaf)} in the {what}; it may only hold arrays")
     return returned
 
 

@@ -260,7 +260,7 @@ def _features(result: PyTree, leading: tuple[int, ...], module: object) -> Array
         raise InputError(f"network {_name(module)} returned {given}; it must return features, floats [N, n]")
     if result.shape[0] != (rows := math.prod(leading)):
         raise InputError(
-            f"network {_name(module)} returned {list(result.shape)} of {rows} observations; a row for each is needed"
+            f"network {_name(module)} returned {list(result.shape)} for {rows} observations; it must return {rows} rows"
         )
     return result.reshape(*leading, result.shape[-1])
 

@@ -1,4 +1,4 @@
-"""JAX's persistent compilation cache: in the user's cache folder, kept below a size, or where the user says."""
+"""JAX's persistent compilation cache: in the user's cache folder, limited to a size, or in a folder of their choice."""
 
 import os
 from pathlib import Path

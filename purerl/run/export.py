@@ -27,7 +27,7 @@ PLATFORMS = ("cpu", "cuda", "tpu")  # where a StableHLO file runs
 
 
 class BatchedAct(Protocol):
-    """The greedy policy as a function of arrays alone."""
+    """The greedy policy as a function of arrays."""
 
     def __call__(self, *arrays: Array) -> PyTree:
         """Return the actions [B, ...] and the carry for observations [B, ...] and the previous carry."""

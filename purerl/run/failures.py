@@ -1,4 +1,4 @@
-"""Seeds whose training failed: how the compiled program finds the cause, and what the run says of it."""
+"""Seeds whose training failed: how the compiled program finds the cause, and how the run reports it."""
 
 from collections.abc import Iterable
 from typing import NamedTuple
@@ -21,14 +21,14 @@ NAMED = 16  # causes from here on name a metric: NAMED + 2 x its place among the
 
 
 def cause(state: TrainState, found: Failure) -> Array:
-    """Return why a seed failed, i32[]: a key of `CAUSES`, or from `NAMED` on."""
+    """Return the cause of a seed's failure, i32[]: a key of `CAUSES`, or a number from `NAMED` on."""
     rewards = (state.vector.episode_return, state.vector.statistics.return_sum)
     named = NAMED + 2 * found.metric + found.infinite.astype(jnp.int32)
     return jnp.where(~_all_finite(rewards), 2, jnp.where(~_all_finite(state.observation), 3, named)).astype(jnp.int32)
 
 
 def cause_text(cause: int, metrics: Iterable[str]) -> str:
-    """Return why a seed failed, in words; `metrics` are the names of the algorithm's."""
+    """Return the cause of a seed's failure in words; `metrics` are the names of the algorithm's metrics."""
     if cause < NAMED:
         return CAUSES[cause]
     place, infinite = divmod(cause - NAMED, 2)
@@ -38,27 +38,27 @@ def cause_text(cause: int, metrics: Iterable[str]) -> str:
 
 
 class FailedSeed(NamedTuple):
-    """A seed that failed, and is left out while the others continue."""
+    """A failed seed, which is left out while the others continue."""
 
     seed: int
     update: int
     cause: int
 
     def told(self, metrics: Iterable[str]) -> str:
-        """Return the line that the user sees; `metrics` are the names of the algorithm's."""
+        """Return the line for the user; `metrics` are the names of the algorithm's metrics."""
         return f"seed {self.seed} failed at update {self.update}: {cause_text(self.cause, metrics)}"
 
 
 class FailedSeeds:
-    """The seeds of a run that failed so far."""
+    """The seeds of a run that have failed."""
 
     def __init__(self, first_seed: int, num_seeds: int):
-        """Begin without a failure."""
+        """Start without failures."""
         self._first, self._count = first_seed, num_seeds
         self.found: dict[int, FailedSeed] = {}  # by index
 
     def add(self, failed_at: ArrayLike, causes: ArrayLike) -> list[FailedSeed]:
-        """Record the failures that a program reports, i32[seeds] each, 0 for none; return those that are new."""
+        """Record the failures that a program reports, i32[seeds] each, 0 for none; return the new ones."""
         failed_at, causes = np.asarray(failed_at), np.asarray(causes)
         new = [int(i) for i in np.flatnonzero(failed_at) if int(i) not in self.found]
         for i in new:
@@ -66,7 +66,7 @@ class FailedSeeds:
         return [self.found[i] for i in new]
 
     def mask(self, members: int | None = None) -> np.ndarray:
-        """Return which of the seeds failed, bool[members]; beyond the seeds, members that fill the mesh did not."""
+        """Return which members failed, bool[members]; members that only fill the mesh did not."""
         return np.isin(np.arange(self._count if members is None else members), list(self.found))
 
     @property

@@ -1,4 +1,4 @@
-"""The parameters of an environment, typed as its fields are, from a table of a file or from flags."""
+"""The parameters of an environment, from a table or flags, with the types of its fields."""
 
 import dataclasses
 from collections.abc import Mapping
@@ -12,20 +12,20 @@ from purerl.types import Environment
 
 
 def check_known(environment: str) -> None:
-    """Raise InputError where a name is neither an environment of ours nor one of a suite or a module."""
+    """Raise an `InputError` if a name is not an environment of purerl, of a suite or of a module."""
     if "/" not in environment and ":" not in environment and environment not in ENVIRONMENTS:
         raise registry.unknown_environment(environment)
 
 
 def environment_class(environment: str) -> type | None:
-    """Return the class of an environment of ours or the user's; None for one of a suite."""
+    """Return the class of a native or user's environment; None for a suite's."""
     if "/" in environment and not registry.is_own(environment):
         return None
     return registry.environment_class(environment)
 
 
 def of_name(environment: str, table: Mapping[str, object], where: str = "") -> dict[str, Any]:
-    """Return the parameters of an environment by its name, typed as its fields say where it has any.
+    """Return the parameters of an environment given by name, with the types of its fields if it has any.
 
     Args:
       environment: its id or "module:Class".
@@ -49,7 +49,7 @@ def of_object(env: Environment, table: Mapping[str, object]) -> dict[str, Any]:
 def _typed(
     owner: str, known: Mapping[str, object] | None, table: Mapping[str, object], where: str = ""
 ) -> dict[str, Any]:
-    """Return values as the types that are known; None: any name and any type."""
+    """Convert values to the types that are known; None: any name and any type."""
     for name in table:
         if known is not None and name not in known:
             raise unknown(f"parameter of {owner}", name, known)

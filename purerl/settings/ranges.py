@@ -93,7 +93,7 @@ class Choices:
     values: tuple[Any, ...]
 
     def __post_init__(self) -> None:
-        """Hold the values to a list that is not empty."""
+        """Raise an `InputError` unless the values are a list that is not empty."""
         if not isinstance(self.values, list | tuple) or not self.values:
             raise InputError(f"Choices: values is {told(self.values)}; it must be a list of values")
         object.__setattr__(self, "values", tuple(self.values))

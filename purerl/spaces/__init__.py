@@ -1,4 +1,4 @@
-"""Spaces: what an observation or an action looks like, and how to draw one."""
+"""Spaces: the structure of observations and actions, and how to sample them."""
 
 from purerl.spaces.box import Box
 from purerl.spaces.composite import Dict, Stacked

@@ -13,7 +13,7 @@ from purerl.spaces.space import Space, as_array, check_key, count, fits, set_fie
 
 
 def _all_finite(*bounds: jax.Array | np.ndarray) -> bool:
-    """Return whether bounds are known, that is NumPy arrays, and finite."""
+    """Return whether bounds are finite and concrete, that is, NumPy arrays."""
     return all(isinstance(bound, np.ndarray) and bool(np.all(np.isfinite(bound))) for bound in bounds)
 
 
@@ -38,7 +38,7 @@ class Box(Space):
     stack: int = static(default=1)
 
     def __post_init__(self) -> None:
-        """Infer the shape; hold it, the dtype and the bounds, where these have values, to one another."""
+        """Infer the shape; check the shape, the dtype and concrete bounds against one another."""
         for side in ("low", "high"):
             if isinstance(bound := getattr(self, side), list | tuple | str | bytes | None):
                 set_field(self, side, as_array(bound, f"Box: {side}"))
@@ -55,7 +55,7 @@ class Box(Space):
             _check_bounds(self)
 
     def sample(self, key: jax.Array) -> jax.Array:
-        """Draw an array of `shape`: uniform where both bounds are finite, else standard normal, clipped."""
+        """Sample an array of `shape`: uniform if both bounds are finite, otherwise standard normal, clipped."""
         check_key(key)
         dtype = jnp.dtype(self.dtype)
         if dtype == jnp.bool_:
@@ -79,12 +79,12 @@ class Box(Space):
 
     @property
     def is_unbounded(self) -> bool:
-        """Whether a bound is not finite; of one that is traced that is not known."""
+        """Whether a bound is infinite; unknown for a traced bound."""
         known = (bound for bound in (self.low, self.high) if not isinstance(bound, Tracer))
         return not all(np.isfinite(np.asarray(bound)).all() for bound in known)
 
     def _of_words(self, key: jax.Array) -> jax.Array:
-        """Draw u32 words that are integers between bounds which lie up to 2^32 - 1 apart."""
+        """Sample integers from u32 words, between bounds that are up to 2^32 - 1 apart."""
         low, high = (
             np.broadcast_to(np.asarray(x, np.int64), self.shape).astype(np.uint32) for x in (self.low, self.high)
         )
@@ -106,7 +106,7 @@ class Box(Space):
         return jnp.clip(value, low, high)
 
     def _bounds(self) -> tuple[jax.Array | np.ndarray, jax.Array | np.ndarray]:
-        """Return (low, high), as NumPy arrays where they have values, so that these can be looked at in a trace."""
+        """Return (low, high), as NumPy arrays if they are concrete, so that a trace can read them."""
         dtype = jnp.dtype(self.dtype)
         cast = lambda bound: jnp.asarray(bound, dtype) if isinstance(bound, jax.Array) else np.asarray(bound, dtype)
         return cast(self.low), cast(self.high)
@@ -132,7 +132,7 @@ def _box_shape(shape: object, *bounds: object) -> tuple[int, ...]:
 
 
 def _check_bounds(box: Box) -> None:
-    """Hold bounds that have values, as numbers or NumPy arrays, to the shape and to one another.
+    """Check concrete bounds, numbers or NumPy arrays, against the shape and against each other.
 
     Those in JAX may be traced, or batched by a vmap over spaces.
     """

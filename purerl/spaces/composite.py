@@ -1,4 +1,4 @@
-"""Spaces made of spaces: named parts, and what several agents see or do."""
+"""Composite spaces: named parts, and the spaces of several agents."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -25,7 +25,7 @@ class Dict(Space):
     spaces: Mapping[str, Any] = number(kw_only=False)
 
     def __post_init__(self) -> None:
-        """Hold the parts to spaces."""
+        """Raise an `InputError` unless all parts are spaces."""
         if isinstance(self.spaces, Space | list | tuple | str | type):
             raise InputError(f"Dict: spaces is {told(self.spaces)}; it must be a dict of spaces by name")
         for name, part in self.spaces.items() if isinstance(self.spaces, Mapping) else ():
@@ -34,7 +34,7 @@ class Dict(Space):
             _check_part(part, f"Dict: '{name}'")
 
     def sample(self, key: jax.Array) -> dict[str, PyTree]:
-        """Draw from every space, each with a key of its own."""
+        """Sample every space, each with its own key."""
         keys = jax.random.split(key, len(self.spaces))
         return {name: self.spaces[name].sample(k) for name, k in zip(sorted(self.spaces), keys, strict=True)}
 
@@ -65,12 +65,12 @@ class Stacked(Space):
     n: int = static(at_least=1, kw_only=False)
 
     def __post_init__(self) -> None:
-        """Hold the space and the number of agents to their kinds."""
+        """Raise an `InputError` unless the space and the number of agents have the right types."""
         _check_part(self.space, "Stacked: space")
         set_field(self, "n", count(self.n, "Stacked: n"))
 
     def sample(self, key: jax.Array) -> PyTree:
-        """Draw for every agent with a key of its own."""
+        """Sample for every agent, each with its own key."""
         return jax.vmap(self.space.sample)(jax.random.split(key, self.n))
 
     def contains(self, value: object) -> jax.Array:
@@ -88,7 +88,7 @@ class Stacked(Space):
 
 
 def _check_part(part: object, what: str) -> None:
-    """Raise an `InputError` for what is no space; JAX puts other things than spaces here, such as axes of a vmap."""
+    """Raise an `InputError` for an object that is not a space; JAX may put others here, such as axes of a vmap."""
     foreign = type(part).__module__.partition(".")[0] in ("gymnasium", "gym", "gymnax", "dm_env", "brax", "jumanji")
     if foreign or isinstance(part, str | list | tuple | Mapping | type):
         raise InputError(f"{what} is {told(part)}; it must be one of purerl.spaces")

@@ -26,7 +26,7 @@ class Discrete(Space):
     n: int = static(at_least=1, kw_only=False)
 
     def __post_init__(self) -> None:
-        """Hold n to a whole number from 1 on."""
+        """Raise an `InputError` unless n is an integer of at least 1."""
         set_field(self, "n", count(self.n, "Discrete: n"))
 
     def __str__(self) -> str:
@@ -34,7 +34,7 @@ class Discrete(Space):
         return f"Discrete({self.n})"
 
     def sample(self, key: jax.Array) -> jax.Array:
-        """Draw int32[] uniformly from 0 .. n-1."""
+        """Sample int32[] uniformly from 0 .. n-1."""
         return _below(key, np.int32(self.n))
 
     def contains(self, value: Any) -> jax.Array:
@@ -61,7 +61,7 @@ class MultiDiscrete(Space):
     nvec: tuple[int, ...] = static(at_least=1, kw_only=False)
 
     def __post_init__(self) -> None:
-        """Hold each number of choices to a whole number from 1 on."""
+        """Raise an `InputError` unless each number of choices is an integer of at least 1."""
         if as_array(self.nvec, "MultiDiscrete: nvec").ndim != 1 or not len(self.nvec):
             raise InputError(f"MultiDiscrete: nvec is {self.nvec!r}; it must be a list of numbers of choices")
         set_field(self, "nvec", tuple(count(n, f"MultiDiscrete: nvec[{i}]") for i, n in enumerate(self.nvec)))
@@ -71,7 +71,7 @@ class MultiDiscrete(Space):
         return f"MultiDiscrete({', '.join(map(str, self.nvec))})"
 
     def sample(self, key: jax.Array) -> jax.Array:
-        """Draw int32[len(nvec)] uniformly."""
+        """Sample int32[len(nvec)] uniformly."""
         return _below(key, np.asarray(self.nvec, np.int32))
 
     def contains(self, value: Any) -> jax.Array:
@@ -87,7 +87,7 @@ class MultiDiscrete(Space):
 
 
 def _below(key: jax.Array, n: np.ndarray | np.int32) -> jax.Array:
-    """Draw int32 of the shape of `n`, each uniformly from 0 .. n-1.
+    """Sample int32 of the shape of `n`, each uniformly from 0 .. n-1.
 
     One word times n, of which the high word counts, in two halves of 16 bits: every value has its share within 2^-32.
     `randint`, which larger n want, draws twice and divides, which no vector unit does.

@@ -16,7 +16,7 @@ from purerl.spaces.space import Space
 
 
 def form(space: Space) -> PyTree:
-    """Return what an agent's networks depend on: the parts, shapes and dtypes of a space, and how many choices it has.
+    """Return the properties of a space that an agent's networks depend on: parts, shapes, dtypes, numbers of choices.
 
     Bounds of numbers are left out: two spaces of one form may have others.
     """
@@ -31,7 +31,7 @@ def form(space: Space) -> PyTree:
 
 
 def unstacked(space: Space) -> Space:
-    """Return a space whose stacks hold no longer the frames of consecutive steps: a replay must keep them whole."""
+    """Return a space whose stacks no longer hold consecutive frames, so that a replay must store them completely."""
     if isinstance(space, Dict):
         return Dict(spaces={name: unstacked(part) for name, part in space.spaces.items()})
     return dataclasses.replace(space, stack=1) if isinstance(space, Box) and space.stack > 1 else space
@@ -45,14 +45,14 @@ def leaves(space: Space) -> list[Space]:
 
 
 def parts(space: Space, value: PyTree) -> list[tuple[Space, PyTree]]:
-    """Return the leaves of a space beside those of an element, in the order of their names."""
+    """Return pairs of a space's leaves and an element's leaves, in the order of their names."""
     if isinstance(space, Dict):
         return [part for name in sorted(space.spaces) for part in parts(space.spaces[name], value[name])]
     return [(space, value)]
 
 
 def element(space: Space, value: object) -> PyTree:
-    """Return what stands for an element, or a batch of them, with the names of the space and NumPy or JAX arrays.
+    """Return a value as an element of a space, or as a batch of them: its names, and NumPy or JAX arrays.
 
     A tuple or a list stands for a `Dict` whose names are "0", "1", ...; a list or a number for an array.
 
@@ -81,7 +81,7 @@ def _parts_of_stack(space: Space) -> Space:
 
 
 def flat(space: Space, value: object) -> jax.Array:
-    """Return elements of a space as vectors, f32[..., n]: choices as one-hot, the parts of a dict side by side."""
+    """Return elements of a space as vectors, f32[..., n]: choices as one-hot, the parts of a dict concatenated."""
     pieces = []
     for part, x in parts(space, value):
         match part:

@@ -1,4 +1,4 @@
-"""Masks of legal actions, as spaces: a flag for each choice."""
+"""Masks of legal actions as spaces: one flag per choice."""
 
 from purerl.errors import InputError
 from purerl.spaces.box import Box
@@ -8,7 +8,7 @@ from purerl.spaces.space import Space
 
 
 def check_masks(seen: Space, acts: Space, what: str = "") -> None:
-    """Hold the masks in an observation space to the actions.
+    """Check the masks in an observation space against the action space.
 
     Args:
       seen: the space of observations, of one agent or of groups.
@@ -30,7 +30,7 @@ def check_masks(seen: Space, acts: Space, what: str = "") -> None:
 
 
 def _agents(seen: Space, acts: Space) -> list[tuple[Space, Space]]:
-    """Return (what it sees, what it does) of one agent, or of one of each group."""
+    """Return (the observation space, the action space) of one agent, or of one agent of each group."""
     if not isinstance(acts, Dict) or not isinstance(seen, Dict):
         return [(seen, acts)]
     groups = [name for name, part in acts.spaces.items() if isinstance(part, Stacked) and name in seen.spaces]

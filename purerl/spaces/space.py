@@ -1,4 +1,4 @@
-"""What every space is: a structure, a way to sample, a test of membership."""
+"""The base class of spaces: a structure, sampling, and a test of membership."""
 
 import math
 from typing import Any
@@ -15,7 +15,7 @@ class Space:
     """A set of values with a fixed structure, shape and dtype."""
 
     def sample(self, key: jax.Array) -> PyTree:
-        """Draw an element uniformly (from a standard normal where there are no bounds)."""
+        """Sample an element uniformly, or from a standard normal where there are no bounds."""
         raise NotImplementedError
 
     def contains(self, value: object) -> jax.Array:
@@ -29,7 +29,7 @@ class Space:
 
     @property
     def size(self) -> int:
-        """How many numbers an element has when it is flattened (one for a `Discrete`)."""
+        """The size of a flattened element; 1 for a `Discrete`."""
         return sum(math.prod(leaf.shape) for leaf in jax.tree.leaves(self.struct))
 
     def zeros(self) -> PyTree:
@@ -49,7 +49,7 @@ def fits(value: Any, struct: jax.ShapeDtypeStruct) -> bool:
 
 
 def check_key(key: object) -> None:
-    """Raise an `InputError` unless something can be a key of JAX."""
+    """Raise an `InputError` unless an object can be a JAX key."""
     if not hasattr(key, "dtype"):
         raise InputError(f"key is {key!r}; it must be a key of JAX, such as jax.random.key(0)")
 
@@ -70,12 +70,12 @@ def as_array(value: object, what: str) -> np.ndarray:
 
 
 def set_field(space: Space, name: str, value: object) -> None:
-    """Set a field of a space that is being made, which is frozen."""
+    """Set a field of a space under construction, which is frozen."""
     object.__setattr__(space, name, value)
 
 
 def count(n: object, what: str) -> int:
-    """Return a whole number from 1 on.
+    """Return a number as an integer, after checking that it is at least 1.
 
     Raises:
       InputError: if it is none, naming it.

@@ -216,7 +216,7 @@ DAMAGES = (
 
 
 def _check_list(path: Path) -> None:
-    """Refuse an archive whose list of files, which `zipfile` reads whole, is not a short one at its end, as NumPy's."""
+    """Reject an archive without a short list of files at its end, as NumPy writes it; `zipfile` reads all of it."""
     with path.open("rb") as file:
         file.seek(max(0, os.fstat(file.fileno()).st_size - 42))
         locator, end = (last := file.read(42))[:-22], last[-22:]

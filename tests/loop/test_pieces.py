@@ -186,7 +186,10 @@ CALLS = {  # what is called -> the words that its line must hold
         lambda: of(network=(lambda key, x: jnp.int32(3), lambda params, x: x * params)),
         "has the parameter int32; parameters are arrays of floats",
     ),
-    "network: its rows": (lambda: of(network=(lambda key, x: {}, lambda params, x: x[:1])), "returned [1, 4] of 2 obs"),
+    "network: its rows": (
+        lambda: of(network=(lambda key, x: {}, lambda params, x: x[:1])),
+        "returned [1, 4] for 2 obs",
+    ),
     # extensions
     "extensions: list": (lambda: extended([EXTENSION]), "extensions is a list; it must be a dict"),
     "extensions: a key": (lambda: extended({3: Noise()}), "a key of extensions is 3; it must be a purerl.Extension"),
@@ -202,7 +205,7 @@ CALLS = {  # what is called -> the words that its line must hold
     ),
     "extensions: no trainer": (
         lambda: wrapping(lambda make, options: lambda a, env, config: 3),
-        "makes 3; it must be a",
+        "makes 3; it must be the trainer",
     ),
     # evolution
     "evolve: learner": (lambda: evolving(learner=ppo), "learner ppo takes (spec, config, objective, loss"),
@@ -216,7 +219,7 @@ CALLS = {  # what is called -> the words that its line must hold
     "evolve: a maker": (lambda: evolving(Clip), "has no parameters to evolve"),
     "evolve: strategy": (lambda: evolving(strategy=5), "strategy is 5; it must be a name, or one of"),
     "evolve: its name": (lambda: evolving(strategy="cma_ess"), "unknown strategy 'cma_ess': did you mean 'cma_es'"),
-    "evolve: its class": (lambda: evolving(strategy=OpenES), "strategy is the class OpenES; give one made of it"),
+    "evolve: its class": (lambda: evolving(strategy=OpenES), "strategy is the class OpenES; give an instance"),
     "evolve: its sigma": (lambda: evolving(strategy=OpenES(start_sigma=-1.0)), "OpenES: start_sigma is -1.0"),
     "evolve: its optimizer": (
         lambda: evolving(strategy=OpenES(optimizer="adam")),

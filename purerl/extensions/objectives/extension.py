@@ -14,7 +14,7 @@ from purerl.types import AlgorithmFactory, Config, Environment
 
 @pytree
 class ObjectiveOptions:
-    """Which objective an algorithm learns by, in place of its own."""
+    """The objective of an algorithm, instead of its own."""
 
     objective: str = static(
         default="none", doc="objective to train with: a start of purerl evolve, zoo/NAME, or an evolution's folder"
@@ -22,7 +22,7 @@ class ObjectiveOptions:
 
 
 def wrap(make: MakeTrainer, options: ObjectiveOptions) -> MakeTrainer:
-    """Give an algorithm the objective."""
+    """Wrap a maker of trainers: use the objective in the algorithm."""
     name = options.objective
 
     def make_learner(algorithm: AlgorithmFactory, env: Environment, config: Config) -> Trainer:
@@ -37,7 +37,7 @@ def wrap(make: MakeTrainer, options: ObjectiveOptions) -> MakeTrainer:
 
 
 def _check(algorithm: AlgorithmFactory, config: Config, name: str, owner: str, argument: str) -> None:
-    """Refuse an objective that is not a part of an algorithm."""
+    """Reject an objective that is not part of an algorithm."""
     if argument not in inspect.signature(algorithm).parameters:
         given = type(config).__name__.removesuffix("Config").lower()
         raise InputError(f"objective '{name}' is the {argument} of {owner}; {given} has no {argument}")

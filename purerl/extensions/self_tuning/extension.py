@@ -11,7 +11,7 @@ from purerl.types import AlgorithmFactory, Config, Environment, EnvironmentSpec
 
 @pytree
 class SelfTuneOptions:
-    """Which numbers of its config an agent tunes, and how fast."""
+    """The numbers of its config that an agent tunes, and their learning rate."""
 
     self_tune: tuple[str, ...] = static(
         default=(), doc=f"numbers of the config that the agent tunes by meta-gradients, from {', '.join(SCALES)}"
@@ -25,7 +25,7 @@ class SelfTuneOptions:
 
 
 def wrap(make: MakeTrainer, options: SelfTuneOptions) -> MakeTrainer:
-    """Let an algorithm tune numbers of its config."""
+    """Wrap a maker of trainers: let an algorithm tune numbers of its config."""
     names = options.self_tune
 
     def make_tuner(algorithm: AlgorithmFactory, env: Environment, config: Config) -> Trainer:
@@ -39,7 +39,7 @@ def wrap(make: MakeTrainer, options: SelfTuneOptions) -> MakeTrainer:
 
 
 def _check(algorithm: AlgorithmFactory, env: Environment, config: Config, names: tuple[str, ...]) -> None:
-    """Refuse what cannot be tuned, in one line."""
+    """Reject numbers that cannot be tuned."""
     what = type(config).__name__.removesuffix("Config").lower()
     if isinstance(env, HostSource):
         raise InputError("self_tune needs an environment in JAX; this one runs on the host")

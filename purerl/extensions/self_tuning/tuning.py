@@ -1,4 +1,4 @@
-r"""An algorithm that tunes some numbers of its own config by meta-gradients, within one life.
+r"""An algorithm that tunes some numbers of its own config by meta-gradients, within one lifetime.
 
     theta' = update(theta, tau; eta),        z' = d theta' / d eta + decay (d theta' / d theta) z
     eta    moves along  -z^T grad L(theta, tau'),   tau' the next rollout, collected by theta
@@ -30,7 +30,7 @@ NO_FORWARD_MODE = ("packing", "product", "recurrence")  # workarounds whose func
 
 
 class Scale(NamedTuple):
-    """How a number of a range is tuned: as one that may be any number."""
+    """The map between a number in a range and an unbounded number, which is tuned."""
 
     free: Callable[[Any], Array]
     bound: Callable[[Array], Array]
@@ -56,7 +56,7 @@ SCALES = {
 
 
 class TunedAgent(NamedTuple):
-    """An agent, and what it tunes."""
+    """An agent, and the numbers that it tunes."""
 
     agent: PyTree
     free: Array  # f32[k], the numbers, each as its `Scale` has it
@@ -129,7 +129,7 @@ def self_tuned(factory: AlgorithmFactory, names: Sequence[str], learning_rate: A
 
 
 def split(tree: PyTree) -> tuple[list[Array], Callable[[list[Array]], PyTree]]:
-    """Return (the float arrays of a tree, a function that puts others in their place)."""
+    """Return (the float arrays of a tree, a function that replaces them)."""
     leaves, structure = jax.tree.flatten(tree)
     moving = [i for i, leaf in enumerate(leaves) if jnp.issubdtype(leaf.dtype, jnp.floating)]
 
@@ -141,7 +141,7 @@ def split(tree: PyTree) -> tuple[list[Array], Callable[[list[Array]], PyTree]]:
 
 
 def advantages(algorithm: Algorithm, config: Any, agent: PyTree, rollout: Rollout) -> Array:
-    """Return the standardized advantages of a rollout by the agent's critic, f32[T, B], with the config's numbers."""
+    """Return the standardized advantages of a rollout, f32[T, B], from the agent's critic and the config's numbers."""
     assert algorithm.values is not None
     values = algorithm.values(agent, rollout)
     advantage = gae(
@@ -157,7 +157,7 @@ def advantages(algorithm: Algorithm, config: Any, agent: PyTree, rollout: Rollou
 
 
 def outer_loss(algorithm: Algorithm, config: Any, agent: PyTree, rollout: Rollout, advantage: Array) -> Array:
-    """Return the loss that the numbers are tuned for, f32[]: an actor-critic's, of a rollout by this agent."""
+    """Return the loss that the numbers are tuned for, f32[]: the actor-critic loss of the agent on a rollout."""
     assert algorithm.likelihood is not None
     now = algorithm.likelihood(agent, rollout)
     loss = -masked.mean(now.log_prob * advantage, rollout.mask)
