@@ -30,7 +30,7 @@ CURIOSITIES = ("rnd", "icm")
 FEATURES = 64  # that are predicted
 STEPS = 4  # gradient steps of a predictor per rollout
 FORWARD_SHARE = 0.2  # of ICM's forward model in its loss
-DISCOUNT = 0.99  # of the bonus's returns, whose spread scales it
+DISCOUNT = 0.99  # discount of the bonus's returns, whose standard deviation scales the bonus
 LIMIT = 5.0  # of standardized observations
 
 
@@ -166,7 +166,7 @@ def _icm(spec: EnvironmentSpec, config: NetworkConfig) -> Predictor:
         before, after = (
             base.step(params["features"], (), x)[0] for x in (rollout.observation, rollout.next_observation)
         )
-        sg = jax.lax.stop_gradient  # the features learn from the action alone
+        sg = jax.lax.stop_gradient  # the features learn only to predict the action
         inputs = {"action": rollout.action, "features": sg(before)}
         predicted = apply(to_features, params["to_features"], forward.step(params["forward"], (), inputs)[0])
         error = 0.5 * jnp.mean((predicted - sg(after)) ** 2, axis=-1)

@@ -147,7 +147,7 @@ def _squared(outputs: Array, next_outputs: Array, reward: Array, discount: Array
     return squared_errors(outputs, (reward + discount * jnp.min(next_outputs, axis=0))[:, None])
 
 
-SMALLEST = Returns(outputs=None, mean=lambda outputs: outputs, errors=_squared)  # of the critics' values counts
+SMALLEST = Returns(outputs=None, mean=lambda outputs: outputs, errors=_squared)  # the minimum over critics
 
 
 def deterministic(
