@@ -316,4 +316,5 @@ def test_whoever_closes_the_output_is_told_nothing():
     words = [sys.executable, "-m", "purerl", "list", "agents"]
     done = subprocess.run(words, stdout=writes, stderr=subprocess.PIPE, text=True, timeout=60)
     os.close(writes)
-    assert (done.returncode, done.stderr) == (141, "")
+    told = done.stderr.replace("purerl: loading JAX ...\n", "")  # after half a second, on a slow machine
+    assert (done.returncode, told) == (141, "")
