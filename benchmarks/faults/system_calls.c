@@ -17,6 +17,9 @@
 #define HALF -1 /* writes half of the bytes and says so */
 #define KILL -2 /* kills the process in place of the call */
 #define TORN -3 /* writes half of the bytes, then kills the process */
+#define MIXED -4 /* one error after the other */
+
+static const int mixed[] = {ENOSPC, EIO, EDQUOT, EROFS, EMFILE};
 
 static char folder[PATH_MAX], call[16], mark[PATH_MAX];
 static int fault, armed;
@@ -47,8 +50,9 @@ static int found(const char *kind, const char *path) {
     syscall(SYS_write, handle, kind, 1);
     syscall(SYS_close, handle);
     if (fault == KILL) syscall(SYS_kill, getpid(), SIGKILL);
-    if (fault > 0) errno = fault;
-    return fault;
+    int error = fault == MIXED ? mixed[now / apart % 5] : fault;
+    if (error > 0) errno = error;
+    return error;
 }
 
 static int found_at(const char *kind, int handle) {

@@ -15,9 +15,9 @@ from benchmarks.faults.tally import NotHere
 
 SOURCE = Path(__file__).with_suffix(".c")
 LASTING = 10**9  # calls: all until the process ends
-HALF, KILL, TORN = -1, -2, -3  # as in the source
+HALF, KILL, TORN, MIXED = -1, -2, -3, -4  # as in the source
 ERRORS = {name: getattr(errno, name) for name in ("ENOSPC", "EIO", "EINTR", "EMFILE", "EDQUOT", "EROFS")}
-ERRORS |= {"none": 0, "half": HALF, "kill": KILL, "torn": TORN}
+ERRORS |= {"none": 0, "half": HALF, "kill": KILL, "torn": TORN, "mixed": MIXED}
 
 
 class Fault(NamedTuple):

@@ -88,15 +88,17 @@ def ended(done: Done, codes: Iterable[int | str] = (0, 1, 2)) -> Verdict:
     return Verdict(other=other, traceback=done.traceback, command=done.command)
 
 
-def differences(one: Path, two: Path) -> str:
-    """Return in what two folders of jobs differ, times left out; "" if in nothing."""
+def differences(one: Path, two: Path, best: bool = True) -> str:
+    """Return in what two folders of jobs differ, times left out; "" if in nothing. `best`: also the best checkpoint."""
     names = [{str(path.relative_to(top)) for path in _files(top)} for top in (one, two)]
     if names[0] != names[1]:
         return f"files differ: {', '.join(sorted(names[0] ^ names[1]))}"
     for name in sorted(names[0]):
         if not _same(one / name, two / name):
             return f"{name} differs"
-    return next((lost for place in CHECKPOINTS if (lost := _checkpoints_differ(one / place, two / place))), "")
+    return next(
+        (lost for place in CHECKPOINTS[: 1 + best] if (lost := _checkpoints_differ(one / place, two / place))), ""
+    )
 
 
 def shapes_differ(one: Path, two: Path) -> str:

@@ -13,7 +13,7 @@ import pytest
 from click.testing import CliRunner
 
 from benchmarks.__main__ import command
-from benchmarks.faults import damages, disks, folders, kills, runner, surroundings, system_calls, tally
+from benchmarks.faults import damages, disks, folders, kills, kinds, leaks, runner, surroundings, system_calls, tally
 from benchmarks.faults.tally import Case, NotHere, Verdict
 
 pytestmark = pytest.mark.publish
@@ -157,8 +157,15 @@ def test_a_failing_rename_is_survived_and_not_tried_again(tmp_path):
     assert line["kind"] == "ppo" and line["tries"] >= 1 and not line["wrong"], line
 
 
+def test_a_leak_is_looked_for_in_jobs_without_an_end():
+    assert "10000000" in leaks.endless(kinds.KINDS["ppo"].words)
+    words = leaks.endless(kinds.KINDS["sweep, halving"].words)
+    assert words[words.index("--trials") + 1] == "20000" and words[words.index("--chunk") + 1] == "1"
+    assert "100000" in leaks.endless(kinds.KINDS["sweep, pbt"].words)
+
+
 def test_calls_fail_where_they_are_to(tmp_path):
-    """The third write to a file of the folder fails, and no other; a fourth writes half, a fifth nothing."""
+    """The third write to a file of the folder fails, and no other; a fourth writes half, two more nothing."""
     (tmp_path / "in").mkdir()
     system_calls.build(tmp_path)
     library = os.environ.pop("LD_PRELOAD")
@@ -179,9 +186,16 @@ else:
     raise SystemExit("no error")
 arm("half", 4, 1)
 assert os.write(file, b"78") == 1
-arm("kill", 5, 1)
+arm("mixed", 5, 1)
+try:
+    os.write(file, b"9")
+except OSError as error:
+    assert error.errno == 28
+else:
+    raise SystemExit("no error")
+arm("kill", 6, 1)
 os.write(file, b"9")
 """
     done = subprocess.run([sys.executable, "-c", code], env=os.environ | {"LD_PRELOAD": library})
     assert done.returncode == -9
-    assert (tmp_path / "in" / "a").read_bytes() == b"12347" and (tmp_path / "marks").read_bytes() == b"www"
+    assert (tmp_path / "in" / "a").read_bytes() == b"12347" and (tmp_path / "marks").read_bytes() == b"wwww"
