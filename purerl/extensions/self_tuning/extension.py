@@ -1,11 +1,14 @@
 """Self-tuning as an extension: `purerl train ppo CartPole-v1 --self-tune gae_lambda,entropy_coefficient`."""
 
+import dataclasses
+
 from purerl.errors import InputError, unknown
 from purerl.extensions.self_tuning.tuning import SCALES, self_tuned
 from purerl.fields import number, pytree, static
 from purerl.host_environment import HostSource
 from purerl.loop.extension import Extension, field_names
-from purerl.loop.trainer import MakeTrainer, Trainer
+from purerl.loop.train import CompiledTrainer
+from purerl.loop.trainer import MakeTrainer, Policy, Trainer
 from purerl.types import AlgorithmFactory, Config, Environment, EnvironmentSpec
 
 
@@ -33,7 +36,10 @@ def wrap(make: MakeTrainer, options: SelfTuneOptions) -> MakeTrainer:
             return make(algorithm, env, config)
         _check(algorithm, env, config, names)
         tuned = self_tuned(algorithm, names, options.self_tune_learning_rate, options.self_tune_decay)
-        return make(tuned, env, config)
+        trainer = make(tuned, env, config)
+        assert isinstance(trainer, CompiledTrainer)  # nothing else is inside: see `excludes`
+        policy = Policy(factory=algorithm, config=config, select=lambda agent: agent.agent)
+        return dataclasses.replace(trainer, policies={"": policy})  # other runs begin with the agent alone
 
     return make_tuner
 

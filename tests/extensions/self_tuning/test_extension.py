@@ -85,3 +85,5 @@ def test_a_run_resumes_to_the_same_bits_and_logs_its_numbers(tmp_path):
     first, *_, last = columns[0]["tuned_gae_lambda"]
     assert abs(first - 0.95) < 1e-6 < abs(last - first)
     assert purerl.load_run(whole).evaluate(2).episode_return.shape == (1, 2)
+    plain = ["ppo", "Catch", "--start", str(whole), "--total-timesteps", "32", "--evaluations", "0", *SMALL]
+    assert train(*plain, "--out", str(tmp_path / "next")).exit_code == 0, "another run begins with the agent alone"
