@@ -40,11 +40,18 @@ def algos() -> None:
         click.echo(f"{name:10} {entry.summary}; {', '.join(entry.actions)} actions; {entry.source}")
 
 
-@command.command(short_help="List the starting points of `purerl evolve`.")
+@command.command(short_help="List published objectives and starting points.")
 def objectives() -> None:
-    """List the starting points of `purerl evolve`, the part of an algorithm that each replaces, and its paper."""
+    """List the starting points of `purerl evolve`, the part of an algorithm that each replaces, and its paper.
+
+    Published objectives follow, which `purerl train --objective zoo/NAME` trains with.
+    """
+    from purerl import zoo
+
     for name, entry in OBJECTIVES.items():
         click.echo(f"{name:13} {entry.argument} of {entry.algorithm}: {entry.summary}; {entry.source}")
+    for name in zoo.objectives():
+        click.echo(f"zoo/{name}  published: purerl train ppo ENV --objective zoo/{name}")
 
 
 @command.command()

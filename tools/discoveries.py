@@ -1,0 +1,293 @@
+"""Discovered objectives, as they are published in `results/objectives/`.
+
+python tools/discoveries.py                     all that is missing: evolve, tune PPO, train on every task, the page
+python tools/discoveries.py --only actor-critic these discoveries, separated by commas
+python tools/discoveries.py --page              the page alone, from the files
+
+A stopped evolution is resumed. A score that is there stays, so that discoveries can be added one by one. Every method
+trains with the same config, from the same keys; PPO is tuned with as many training runs as an evolution had.
+"""
+
+import argparse
+import dataclasses
+import json
+import resource
+import shlex
+import shutil
+import subprocess
+import sys
+import time
+from collections.abc import Mapping, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from discoveries_page import write_page
+from exit_code import exit_code
+from result_file import FOLDER
+
+import purerl
+from purerl import zoo
+from purerl.algos.ppo import ppo
+from purerl.evolution.evolve import Evolved, load
+from purerl.evolution.fitness import centered_ranks, nan_is_worst
+from purerl.evolution.inner_loop import Task, in_chunks, score
+from purerl.evolution.tasks import make_task
+from purerl.functional.drifts import DPO
+from purerl.functional.objectives import ActorCriticLoss, Clip, Drifting, Mixture
+from purerl.loop.train import make_train
+from purerl.reporting.files import write_whole
+from purerl.settings import objective_file
+from purerl.types import Array, Key
+from purerl.xla import backend
+
+RUNS = Path("runs") / "objectives"
+TRAINED = ("CartPole-v1", "Catch", "FrozenLake-v1")
+LIFE = 16_384  # environment steps of a training run in an evolution
+CONFIG = {  # of every training run
+    "num_envs": 16,
+    "rollout_length": 32,
+    "num_epochs": 4,
+    "num_minibatches": 4,
+    "learning_rate": 4e-3,
+    "network": "mlp",
+    "hidden_sizes": (64, 64),
+}
+UNSEEN = {  # task -> environment steps
+    "Acrobot-v1": 2 * LIFE,
+    "PositionOnlyCartPole": 2 * LIFE,
+    "RepeatPrevious": 2 * LIFE,
+    "DiscountingChain": LIFE,
+    "GridWorld": LIFE,
+    "Breakout-MinAtar": LIFE,
+    "SpaceInvaders-MinAtar": LIFE,
+    "FourRooms": LIFE,
+}
+SEEDS = 10
+KIND = "auc"  # the mean return over a training run: what evolutions maximize and PPO is tuned for
+VALUE_CLIP = 0.2  # PPO's default
+TRIALS = 40  # settings of PPO that are tried
+RATES, CLIPS = (5e-4, 5e-2), (0.05, 1.0)  # of those trials, log-uniform; half of them clip the value
+
+
+class Discovery(NamedTuple):
+    """What is evolved, and how: the arguments of `purerl evolve` beside the config."""
+
+    objective: str
+    words: str
+    about: str  # what is discovered, for the page
+
+
+DISCOVERIES = {
+    "actor-critic": Discovery(
+        objective="actor-critic",
+        words="--strategy cma_es --population 16 --shaping rank --generations 25 --sigma 0.05",
+        about="PPO's complete loss, three numbers: the clip range and the weights of the value loss and the entropy.",
+    ),
+    "dpo": Discovery(
+        objective="dpo",
+        words="--strategy cma_es --population 16 --shaping rank --generations 15 --sigma 0.3 --learning-rate 0.0144 "
+        "--value-clip none",
+        about="The two numbers of DPO's drift, with the learning rate of the tuned PPO and an unclipped value.",
+    ),
+    "lpo": Discovery(
+        objective="lpo",
+        words="--population 32 --shaping rank --generations 60 --sigma 0.05 --meta-learning-rate 0.02",
+        about="A network of 1,152 weights on top of PPO's clip.",
+    ),
+    "lpo-zero": Discovery(
+        objective="lpo-zero",
+        words="--population 32 --shaping rank --generations 60 --sigma 0.05 --meta-learning-rate 0.02",
+        about="The same network from a drift of zero.",
+    ),
+}
+
+
+class Method(NamedTuple):
+    """A column of the table: the loss that PPO's loop learns by, and its learning rate."""
+
+    loss: Any
+    learning_rate: float = CONFIG["learning_rate"]
+
+
+def command(name: str) -> list[str]:
+    """Return the command line of an evolution."""
+    found = DISCOVERIES[name]
+    flat = lambda value: ",".join(map(str, value)) if isinstance(value, tuple) else str(value)
+    config = [word for key, value in CONFIG.items() for word in (f"--{key.replace('_', '-')}", flat(value))]
+    tasks = ["--tasks", ",".join(TRAINED), "--total-timesteps", str(LIFE)]
+    return ["evolve", found.objective, *tasks, *config, *shlex.split(found.words)]  # a flag's last value counts
+
+
+def evolve(name: str) -> int:
+    """Evolve, or resume, and publish what was found; return the exit code."""
+    folder, before = RUNS / name, resource.getrusage(resource.RUSAGE_CHILDREN)
+    if not (folder / "summary.json").exists():
+        begun = (folder / "evolve.toml").exists()
+        words = ["evolve", "--resume", str(folder)] if begun else [*command(name), "--out", str(folder)]
+        code = subprocess.run([sys.executable, "-m", "purerl", *words, "--devices", "1", "--plain"]).returncode
+        after = resource.getrusage(resource.RUSAGE_CHILDREN)
+        spent = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+        timed = folder / "cpu_seconds.txt"
+        earlier = float(timed.read_text()) if timed.exists() else 0.0
+        timed.write_text(f"{earlier + spent:.1f}\n")
+        if code:
+            return code
+    return 0
+
+
+def publish(name: str, results: Path) -> None:
+    """Copy what an evolution wrote to its results, and its objective to the zoo."""
+    folder, out = RUNS / name, results / name
+    out.mkdir(parents=True, exist_ok=True)
+    for file in ("generations.csv", "evolve.toml", "summary.json", "cpu_seconds.txt", "report/closed_form.txt"):
+        if (folder / file).exists():
+            shutil.copy(folder / file, out / Path(file).name)
+    for picture in ("fitness.png", "heat_maps.png", "slices.png"):
+        if (folder / "report" / picture).exists():
+            shutil.copy(folder / "report" / picture, out / picture)
+    if results == FOLDER / "objectives":
+        zoo.OBJECTIVES.mkdir(exist_ok=True)
+        shutil.copy(folder / objective_file.NAME, zoo.OBJECTIVES / f"{name}.safetensors")
+
+
+def whole_loss(objective: Any, value_clip: Any = VALUE_CLIP) -> ActorCriticLoss:
+    """Return PPO's loss with an objective."""
+    return ActorCriticLoss(objective=objective, value_clip=value_clip)
+
+
+def methods(found: Mapping[str, Evolved], tuned: Mapping[str, float]) -> dict[str, Method]:
+    """Return all methods by name: PPO, DPO, PPO without the clip of its value, a tuned PPO and the discoveries."""
+    rivals = {
+        "PPO": Method(whole_loss(Clip())),
+        "DPO": Method(whole_loss(Drifting(drift=DPO()))),
+        "PPO, no value clip": Method(whole_loss(Clip(), None)),
+        "tuned PPO": Method(
+            loss=whole_loss(Clip(epsilon=tuned["clip_epsilon"]), VALUE_CLIP if tuned["clips_value"] else None),
+            learning_rate=tuned["learning_rate"],
+        ),
+    }
+    for name, run in found.items():
+        config = run.plan.tasks[0].config
+        whole = isinstance(run.candidate, ActorCriticLoss)
+        loss = run.candidate if whole else whole_loss(run.candidate, config.value_clip)
+        rivals[name] = Method(loss, config.learning_rate)
+    return rivals
+
+
+def task_of(name: str, steps: int) -> Task:
+    """Return a task with the config of all."""
+    config = make_task("ppo", "CartPole-v1", CONFIG, {}).config
+    return Task(name=name, env=purerl.make(name), config=config, total_timesteps=steps)
+
+
+def trained(task: Task, loss: Any, rate: Any, key: Key) -> Array:
+    """Train once and return the score, f32[]."""
+    config = dataclasses.replace(task.config, learning_rate=rate)
+    train = make_train(partial(ppo, loss=loss), task.env, config, task.total_timesteps)
+    return score(train(key)[1], KIND)
+
+
+def scores_of(task: Task, chosen: Sequence[Method], seeds: int) -> np.ndarray:
+    """Return the scores f32[methods, seeds] of one compiled program; a method's keys are those of all."""
+    members = tuple(method.loss for method in chosen)
+    rates = jnp.asarray([method.learning_rate for method in chosen], jnp.float32)
+    keys = jax.random.split(jax.random.key(0x6F626A), seeds)
+
+    def one(index: Array, key: Key) -> Array:
+        return trained(task, Mixture(members=members, index=index), rates[index], key)
+
+    index = jnp.repeat(jnp.arange(len(chosen)), seeds)
+    run = backend.jit(lambda index, keys: in_chunks(one, (index, keys), None))
+    found = run(index, jnp.concatenate([keys] * len(chosen)))
+    return np.asarray(jax.device_get(found)).reshape(len(chosen), seeds)
+
+
+def tune_ppo(trainings: int) -> dict[str, float]:
+    """Search PPO's learning rate, its clip and whether it clips the value, with so many training runs.
+
+    Every setting trains as often on each of the `TRAINED` tasks; the best mean rank over tasks wins.
+    """
+    draws = np.random.default_rng(0).uniform(size=(2, TRIALS))
+    rates, clips = (low * (high / low) ** u for u, (low, high) in zip(draws, (RATES, CLIPS), strict=True))
+    value_clips = np.where(np.arange(TRIALS) % 2 == 0, VALUE_CLIP, np.inf)
+    settings = [jnp.asarray(x, jnp.float32) for x in (rates, clips, value_clips)]
+    seeds = max(1, trainings // (TRIALS * len(TRAINED)))
+    ranks, since = np.zeros(TRIALS), time.process_time()
+    for name in TRAINED:
+        task = task_of(name, LIFE)
+
+        def one(rate: Array, clip: Array, value_clip: Array, key: Key, task: Task = task) -> Array:
+            return trained(task, whole_loss(Clip(epsilon=clip), value_clip), rate, key)
+
+        repeated = [jnp.repeat(x, seeds) for x in settings]
+        keys = jnp.concatenate([jax.random.split(jax.random.key(1), seeds)] * TRIALS)
+        run = backend.jit(lambda *members, one=one: in_chunks(one, members, None))
+        scores = np.asarray(jax.device_get(run(*repeated, keys))).reshape(TRIALS, seeds).mean(axis=1)
+        ranks += np.asarray(centered_ranks(nan_is_worst(jnp.asarray(scores))))
+        print(f"tuned PPO on {name}: {TRIALS * seeds} training runs", flush=True)
+    best = int(np.argmax(ranks))
+    return {
+        "learning_rate": float(rates[best]),
+        "clip_epsilon": float(clips[best]),
+        "clips_value": bool(np.isfinite(value_clips[best])),
+        "trainings": TRIALS * seeds * len(TRAINED),
+        "cpu_seconds": round(time.process_time() - since, 1),
+    }
+
+
+def compare(found: Mapping[str, Evolved], path: Path, tasks: Mapping[str, int], seeds: int = SEEDS) -> None:
+    """Train with every method on every task, where a score is missing; the file is written after each task."""
+    table = json.loads(path.read_text()) if path.exists() else {"tuned_ppo": {}, "scores": {}, "cpu_seconds": 0.0}
+    wanted = max((run.plan.trainings(run.generation) for run in found.values()), default=0)
+    if not table["tuned_ppo"]:
+        table["tuned_ppo"] = tune_ppo(wanted)
+        save(table, path)
+    known = methods(found, table["tuned_ppo"])
+    for name, steps in tasks.items():
+        row = table["scores"].setdefault(name, {})
+        missing = [method for method in known if method not in row]
+        if not missing:
+            continue
+        since = time.process_time()
+        scores = scores_of(task_of(name, steps), [known[method] for method in missing], seeds)
+        row.update(
+            {
+                method: [float(x) if np.isfinite(x) else None for x in line]
+                for method, line in zip(missing, scores, strict=True)
+            }
+        )
+        table["cpu_seconds"] = round(table["cpu_seconds"] + time.process_time() - since, 1)
+        save(table, path)
+        print(name, {method: np.array(line, np.float32).mean().round(3) for method, line in row.items()}, flush=True)
+
+
+def save(table: Mapping[str, Any], path: Path) -> None:
+    """Write a table as JSON."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    write_whole(path, json.dumps(table, indent=1) + "\n")
+
+
+def main() -> int:
+    """Do what is missing."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--only", default=",".join(DISCOVERIES), help="discoveries, separated by commas")
+    parser.add_argument("--page", action="store_true", help="write the page alone")
+    given, out = parser.parse_args(), FOLDER / "objectives"
+    if not given.page:
+        for name in given.only.split(","):
+            if code := evolve(name):
+                return code
+            publish(name, out)
+        found = {name: load(RUNS / name) for name in DISCOVERIES if (RUNS / name / "summary.json").exists()}
+        compare(found, out / "scores.json", dict.fromkeys(TRAINED, LIFE) | UNSEEN)
+    about = {name: (found.about, " ".join(["purerl", *command(name)])) for name, found in DISCOVERIES.items()}
+    print(f"wrote {write_page(out, about, TRAINED)}")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(exit_code(main, "discoveries.py"))

@@ -1,0 +1,154 @@
+"""Writes results/objectives/README.md: what was discovered, and how it compares, from the files of that folder."""
+
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import jax
+import numpy as np
+
+from purerl import stats
+from purerl.evolution.meta_evaluate import improvement
+from purerl.reporting.files import write_whole
+
+HEAD = """# Discovered objectives
+
+Each objective below was found by one command. Then PPO's loop trained new agents with it, on the tasks of its evolution
+and on tasks that it never saw. `python tools/discoveries.py` makes all of it again; it resumes where it was stopped.
+
+All methods share the config of the command, the environment steps and the seeds. The score is the mean return over a
+training run, which rewards fast learning; evolutions maximize it, and PPO is tuned for it. *Tuned PPO* has the
+best of {trials} settings of the learning rate, the clip range and the clip of the value. The search had {trainings:,}
+training runs on the same tasks, as many as the evolution of `actor-critic`. It chose a learning rate of
+{learning_rate:.2g}, a clip range of {clip_epsilon:.2g}, and {value_clip}.
+"""
+FINDINGS = """
+## Findings
+
+- **No objective here beats the tuned PPO with a probability of 0.9 on unseen tasks.**
+- **Three tasks and 1,200 runs of 16,384 steps are few.** The evolution of `actor-critic` reached 0.69 on Catch, where
+  PPO reaches 0.60. It gained nothing on CartPole and FrozenLake, whose returns vary more between seeds than between
+  candidates.
+- **An objective fits the tasks of its evolution.** `actor-critic` has an entropy weight of -0.036, so it rewards
+  certainty. This is fast on small tasks that need little exploration. On GridWorld and FourRooms, where the agent must
+  find a goal, it scores lower than PPO with its defaults. On the two MinAtar games it scores higher.
+- **So do tuned settings.** The tuned PPO is the best on CartPole and Catch. It is worse than the default PPO on
+  PositionOnlyCartPole, GridWorld and FourRooms.
+- More tasks, longer runs and `--across-tasks worst` are the next steps. `tools/discoveries.py` also defines evolutions
+  of LPO's network, which take more time.
+"""
+SCORES = """
+## Scores
+
+Interquartile means over {seeds} seeds with 95% bootstrap intervals. No evolution saw the tasks below the line.
+
+"""
+TRIALS = 40
+
+
+def write_page(folder: Path, about: Mapping[str, tuple[str, str]], trained: Sequence[str]) -> Path:
+    """Write the page; return its path.
+
+    Args:
+      folder: results/objectives.
+      about: by discovery (what is discovered, the command).
+      trained: the tasks of the evolutions.
+    """
+    table = json.loads((folder / "scores.json").read_text())
+    scores: dict[str, dict[str, list[float]]] = table["scores"]
+    there = [name for name in about if all(name in row for row in scores.values())]
+    unseen = [task for task in scores if task not in trained]
+    tuned = table["tuned_ppo"] | {"trials": TRIALS}
+    parts = [HEAD.format(**tuned, value_clip="a clipped value" if tuned["clips_value"] else "an unclipped value")]
+    parts.append(_verdict(there, scores, unseen))
+    parts.append(FINDINGS)
+    parts.append(_scores(scores, [task for task in trained if task in scores], unseen))
+    parts += [_discovery(folder / name, name, *about[name]) for name in there]
+    parts.append(
+        f"\n## Costs\n\nTuning PPO took {tuned['cpu_seconds'] / 3600:.2f} core-hours, and the training runs of the "
+        f"table took {table['cpu_seconds'] / 3600:.2f}, compilation included.\n"
+    )
+    write_whole(folder / "README.md", "".join(parts))
+    return folder / "README.md"
+
+
+def _verdict(there: Sequence[str], scores: Mapping[str, Mapping[str, Sequence[float]]], unseen: Sequence[str]) -> str:
+    """Return the table of probabilities of improvement on the unseen tasks."""
+    rivals = [method for method in _methods(scores) if method not in there]
+    lines = ["\n## Probability of improvement on unseen tasks\n"]
+    lines.append(
+        "\nThe probability that a training run with the objective scores higher than one with the rival. A tie counts "
+        f"half. The mean over {len(unseen)} unseen tasks, with 95% intervals:\n\n"
+    )
+    lines.append(f"| objective | {' | '.join(rivals)} |\n|---|{'---|' * len(rivals)}\n")
+    for name in there:
+        cells = []
+        for rival in rivals:
+            ours, theirs = ([np.array(scores[task][of], np.float32) for task in unseen] for of in (name, rival))
+            better, (low, high) = improvement(ours, theirs)
+            cells.append(f"{better:.2f} ({low:.2f} to {high:.2f})")
+        lines.append(f"| `zoo/{name}` | {' | '.join(cells)} |\n")
+    return "".join(lines)
+
+
+def _scores(scores: Mapping[str, Mapping[str, Sequence[float]]], trained: Sequence[str], unseen: Sequence[str]) -> str:
+    known = _methods(scores)
+    seeds = len(next(iter(next(iter(scores.values())).values())))
+    lines = [SCORES.format(seeds=seeds), f"| task | {' | '.join(known)} |\n|---|{'---|' * len(known)}\n"]
+    rows = [*trained, "", *unseen]
+    for task in rows:
+        if not task:
+            lines.append(f"| *unseen:* |{' |' * len(known)}\n")
+            continue
+        best = max(float(stats.iqm(_known(values))) for values in scores[task].values())
+        cells = []
+        for method in known:
+            values = _known(scores[task][method])
+            center = float(stats.iqm(values))
+            low, high = stats.bootstrap_interval(jax.random.key(0), values)
+            text = f"{center:.3g} ({float(low):.3g} to {float(high):.3g})"
+            cells.append(f"**{text}**" if center == best else text)
+        lines.append(f"| {task} | {' | '.join(cells)} |\n")
+    return "".join(lines)
+
+
+def _methods(scores: Mapping[str, Mapping[str, Sequence[float]]]) -> list[str]:
+    """Return the methods that have a score on every task."""
+    first, *others = scores.values()
+    return [method for method in first if all(method in row for row in others)]
+
+
+def _known(values: Sequence[float]) -> np.ndarray:
+    """Return scores without NaN: a training run that failed counts as the worst."""
+    found = np.array(values, np.float32)
+    return np.where(np.isfinite(found), found, np.nanmin(found))
+
+
+def _discovery(folder: Path, name: str, about: str, command: str) -> str:
+    """Return the section of a discovery."""
+    summary = json.loads((folder / "summary.json").read_text())
+    seconds = folder / "cpu_seconds.txt"
+    cost = f", {float(seconds.read_text()) / 3600:.2f} core-hours" if seconds.exists() else ""
+    lines = [
+        f"\n## {name}\n\n{about}\n`--objective zoo/{name}` trains with it.\n\n",
+        f"    {_wrapped(command)}\n\n",
+        f"{summary['generations']} generations, {summary['trainings']:,} training runs{cost}. The mean score of the "
+        f"population went from\n{summary['mean_first']:.3g} to {summary['mean_last_tenth']:.3g}.\n\n",
+        f"![Fitness over generations]({name}/fitness.png)\n",
+    ]
+    if (folder / "heat_maps.png").exists():
+        lines.append(f"\n![Drift, its gradient, and the difference from PPO's]({name}/heat_maps.png)\n")
+    if (folder / "closed_form.txt").exists():
+        form = (folder / "closed_form.txt").read_text().strip().replace("\n", "\n    ")
+        lines.append(f"\nClosed form of its drift:\n\n    {form}\n")
+    return "".join(lines)
+
+
+def _wrapped(command: str, width: int = 100) -> str:
+    """Return a command over several lines, each ending with a backslash."""
+    lines = [""]
+    for word in command.split():
+        if len(lines[-1]) + len(word) > width:
+            lines.append("   ")
+        lines[-1] = f"{lines[-1]} {word}".lstrip() if len(lines) == 1 else f"{lines[-1]} {word}"
+    return " \\\n    ".join(lines)
