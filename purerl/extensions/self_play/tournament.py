@@ -140,7 +140,8 @@ def _planner(config: SelfPlayConfig, spec: EnvironmentSpec, _: Config, *, model:
 def rate_selves(run: "Run") -> list[str]:
     """Play all policies of each seed of a completed run against one another, and write elo.csv; return it as lines."""
     run.display.stage("earlier selves play one another")
-    env, config = both_sides(run.plan.env), run.plan.trainer.config
+    trainer: Any = run.plan.trainer  # as `self_play_trainer` made it
+    env, config = both_sides(run.plan.env), trainer.config
     agents, rows = jax.device_get(run.progress.state.agent), []
     with run.stop.counts_at_once():
         for i in run.failed.alive.tolist():
