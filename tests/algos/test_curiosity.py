@@ -56,6 +56,17 @@ def test_the_bonus_by_hand(key, kind):
     np.testing.assert_allclose(after.statistics.mean, mean, rtol=1e-4, atol=1e-6)
 
 
+def test_a_gradient_step_sees_steps_from_all_over_the_rollout(key):
+    """The first of four steps sees steps 0 and 4 of eight: where these are equal, it is as one of a rollout of four."""
+    four = jax.tree.map(lambda x: x[:4], rollout(key))
+    eight = jax.tree.map(lambda x: jnp.concatenate([x, x]), four)
+    before = new_curiosity(key, SPEC, CONFIG, "rnd", B)
+    learned = jax.jit(
+        lambda given: with_bonus(before, given, SPEC, CONFIG, kind="rnd", **FASTER)[0].params["predictor"]
+    )
+    jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, atol=1e-4), learned(four), learned(eight))
+
+
 @pytest.mark.long
 def test_icms_features_learn_from_the_action_alone(key):
     """The forward error has no gradient in them: else features that are all equal would be best."""

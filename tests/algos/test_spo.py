@@ -1,5 +1,7 @@
 """SPO: its particles against a plain search in NumPy, its resampling, its loss by hand, and what it refuses."""
 
+import dataclasses
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -128,17 +130,11 @@ def test_greedy_actions_depend_on_no_key():
     assert extras == () and first[2] == 1, "going on from state 2 pays 2"
 
 
-@pytest.mark.long
-def test_the_first_gradient_step_by_hand():
-    """Of the policy that acted the divergence is 0, so the gradient is that of the weighted likelihood."""
-    settings = config(num_envs=1, rollout_length=1, num_particles=3, depth=2, resampling_period=1)
-    spec = EnvironmentSpec(Chain.observation_space, Chain.action_space)
-    algorithm = spo(spec, settings, network=table)
-    agent = algorithm.init(jax.random.key(0))
-    first, gain = np.array([1, 0, 1]), np.array([[0.3, -0.2, 0.1], [1.0, 0.4, -0.5]])
+def in_state_one(first, gain):
+    """Return a rollout of a step from state 1 to state 2, with particles of these first actions and gains."""
     seen = lambda at: Situation(observation=jnp.full((1, 1, 1), at), state=(), side=jnp.zeros((1, 1), jnp.int32))
     no = jnp.zeros((1, 1), bool)
-    rollout = Rollout(
+    return Rollout(
         observation=seen(1.0),
         action=jnp.ones((1, 1), jnp.int32),
         reward=jnp.ones((1, 1)),
@@ -148,6 +144,30 @@ def test_the_first_gradient_step_by_hand():
         carry=(),
         extras={"first": jnp.asarray(first)[None, None], "gain": jnp.asarray(gain, jnp.float32)[None, None]},
     )
+
+
+def test_the_divergence_is_of_the_policy_that_acted_from_the_new_one():
+    """It is 0 in the first of two passes; after a large step the two directions differ by half."""
+    settings = config(num_envs=1, rollout_length=1, num_particles=3, depth=2, resampling_period=1)
+    settings = dataclasses.replace(settings, num_epochs=2, learning_rate=2.0)
+    algorithm = spo(EnvironmentSpec(Chain.observation_space, Chain.action_space), settings, network=table)
+    agent = algorithm.init(jax.random.key(0))
+    rollout = in_state_one(np.array([1, 1, 1]), np.zeros((2, 3)))
+    _, metrics = algorithm.update(agent, jax.random.key(1), rollout)
+    shares = lambda logits: np.exp(logits) / np.exp(logits).sum()
+    old, new = shares(LOGITS[1]), shares(LOGITS[1] + np.array([-2.0, 2.0]))  # Adam's first step is the gradient's sign
+    assert float(metrics["kl"]) == pytest.approx(0.5 * float(old @ np.log(old / new)), rel=1e-3)
+
+
+@pytest.mark.long
+def test_the_first_gradient_step_by_hand():
+    """Of the policy that acted the divergence is 0, so the gradient is that of the weighted likelihood."""
+    settings = config(num_envs=1, rollout_length=1, num_particles=3, depth=2, resampling_period=1)
+    spec = EnvironmentSpec(Chain.observation_space, Chain.action_space)
+    algorithm = spo(spec, settings, network=table)
+    agent = algorithm.init(jax.random.key(0))
+    first, gain = np.array([1, 0, 1]), np.array([[0.3, -0.2, 0.1], [1.0, 0.4, -0.5]])
+    rollout = in_state_one(first, gain)
     learned, metrics = algorithm.update(agent, jax.random.key(1), rollout)
     t = 1.0 + LEAST
     weight = np.exp(gain[1] / t) / np.exp(gain[1] / t).sum()

@@ -109,6 +109,17 @@ def test_the_first_gradient_step_by_hand():
     assert np.sign(fell) == -np.sign(slope)
 
 
+def test_the_divergence_is_of_the_policy_that_acted_from_the_new_one():
+    """It is 0 in the first of two passes; after a large step the two directions differ."""
+    algorithm = vmpo(SPEC, config(num_epochs=2, learning_rate=2.0, initial_temperature=2.0), network=table)
+    _, metrics = algorithm.update(algorithm.init(jax.random.key(0)), jax.random.key(1), rollout())
+    weight = np.exp(np.array([1.0, 3.0, -np.inf]) / (2.0 + LEAST))
+    old = np.exp(log_softmax(LOGITS))[0]
+    step = 2.0 * np.sign(old - weight / weight.sum())  # Adam's first one, in state 0: half of the samples
+    new = np.exp(log_softmax(LOGITS[:1] - step))[0]
+    assert float(metrics["kl"]) == pytest.approx(0.25 * float(old @ np.log(old / new)), rel=2e-2)
+
+
 @pytest.mark.long
 def test_a_divergence_beyond_its_bound_is_weighed_more_and_one_below_less():
     def kl_weight(epsilon):

@@ -22,7 +22,18 @@ def test_systematic_resampling_keeps_the_share_of_each():
 
 
 def test_equal_actions_add_up():
-    first, weight = jnp.array([[0, 1, 1], [2, 0, 1]]), jnp.array([[0.4, 0.3, 0.3], [0.5, 0.3, 0.2]])
-    assert first[jnp.arange(2), file.heaviest(first, weight)].tolist() == [1, 2]
-    both = {"a": first, "b": jnp.array([[[0.0], [1.0], [2.0]]] * 2)}
-    assert file.heaviest(both, weight).tolist() == [0, 0], "actions are equal in all their parts"
+    first = jnp.array([[0, 1, 1], [2, 0, 1], [0, 1, 1]])
+    weight = jnp.array([[0.4, 0.3, 0.3], [0.5, 0.3, 0.2], [0.6, 0.2, 0.2]])
+    assert first[jnp.arange(3), file.heaviest(first, weight)].tolist() == [1, 2, 0]
+    both = {"a": first, "b": jnp.array([[[0.0], [1.0], [2.0]]] * 3)}
+    assert file.heaviest(both, weight).tolist() == [0, 0, 0], "actions are equal in all their parts"
+
+
+def test_survivors_are_by_gain_over_temperature_and_gain_anew():
+    """At a temperature of 1/2 the weights are 1/2, 1/4, 1/4 and 0, so of four particles the first survives twice."""
+    gain = 0.5 * jnp.log(jnp.array([0.5, 0.25, 0.25, 1e-9]))
+    row, none = jnp.arange(4), jnp.zeros(4, bool)
+    before = file.Particles(situation=row, value=row, done=none, first=row, gain=gain)
+    after = lambda keep: file._resampled(jax.random.key(0), before, 4, temperature=jnp.float32(0.5), keep=keep)
+    assert after(False).first.tolist() == [0, 0, 1, 2] and after(True).first.tolist() == [0, 1, 2, 3]
+    assert not after(False).gain.any()
