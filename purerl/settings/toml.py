@@ -7,7 +7,7 @@ import contextlib
 import dataclasses
 import json
 import os
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -27,11 +27,12 @@ class JobKind(NamedTuple):
     command: str  # purerl COMMAND --resume FOLDER continues it
     file: str  # with its settings, in its folder
 
-    def resume_call(self, folder: Path) -> str:
-        """Return the Python call that resumes a job made from Python objects."""
+    def calls(self, folder: Path, lacking: Sequence[str]) -> str:
+        """Return the Python calls that load or resume a job made from Python objects, of which these are lacking."""
         if self.command == "train":
-            return f"purerl.resume('{folder}', algorithm=..., environment=...)"
-        return f"purerl.{self.command}(..., out='{folder}', resume=True)"
+            objects = ", ".join([f"'{folder}'", *(f"{part}=..." for part in lacking)])
+            return f"purerl.load_run({objects}) loads it, purerl.resume({objects}) resumes it"
+        return f"resume it there with the same arguments: purerl.{self.command}(..., out='{folder}', resume=True)"
 
 
 RUN = JobKind(noun="run", command="train", file="config.toml")
@@ -106,7 +107,7 @@ def read_folder(folder: Path, kind: JobKind, *needed: str, handed: Collection[st
     if from_python and lacking:
         raise InputError(
             f"the {kind.noun} in {folder} was made in Python from objects that no file can hold "
-            f"({', '.join(map(str, lacking))}): resume it there with the same arguments: {kind.resume_call(folder)}"
+            f"({', '.join(map(str, lacking))}): {kind.calls(folder, lacking)}"
         )
     missing = [name for name in ("format", *needed) if name not in table]
     if missing:

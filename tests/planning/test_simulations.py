@@ -59,7 +59,15 @@ def grown(monkeypatch, own, config, params, node, legal):
 
 
 @pytest.mark.long_for(
-    *("gumbel-None-0.3", "gumbel-2-0.3", "gumbel-None-8.0", "puct-None-0.3", "puct-None-8.0", "puct-2-0.3", "puct-2-8.0")
+    *(
+        "gumbel-None-0.3",
+        "gumbel-2-0.3",
+        "gumbel-None-8.0",
+        "puct-None-0.3",
+        "puct-None-8.0",
+        "puct-2-0.3",
+        "puct-2-8.0",
+    )
 )
 @pytest.mark.parametrize("peak", [0.3, 8.0])  # broad trees, and ones that go deep
 @pytest.mark.parametrize("max_depth", [None, 2])

@@ -1,6 +1,7 @@
 """The TOML of settings: written, read, and refused where it is no purerl folder."""
 
 import tomllib
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -59,3 +60,9 @@ def test_a_file_is_named_once_in_what_is_wrong_with_it(tmp_path):
         with pytest.raises(InputError) as told, toml.told_of(file):
             raise InputError(message)
         assert str(told.value).count(str(file)) == 1 and message in str(told.value)
+
+
+def test_a_run_of_objects_names_the_calls_that_take_them():
+    given = toml.RUN.calls(Path("mine"), ["environment"])
+    call = "('mine', environment=...)"
+    assert given == f"purerl.load_run{call} loads it, purerl.resume{call} resumes it"
