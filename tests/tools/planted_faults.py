@@ -50,6 +50,10 @@ FAULTS: dict[str, list[tuple[str, ...]]] = {
             "target = jax.lax.stop_gradient(config.reward_scale * batch.reward + batch.discount * soft)",
             "target = config.reward_scale * batch.reward + batch.discount * soft",
         ),
+        (
+            "action = both(policy.box.to_unit(batch.action), jnp.tanh(sample))",
+            "action = both(policy.box.to_unit(batch.action), sample)",
+        ),
     ],
     "algos/curiosity.py": [
         (
@@ -67,6 +71,12 @@ FAULTS: dict[str, list[tuple[str, ...]]] = {
             "FORWARD_SHARE * error + (1.0 - FORWARD_SHARE) * told",
         ),
         ("scale.update(bonus, jnp.zeros_like(rollout.done), DISCOUNT", "scale.update(bonus, rollout.done, DISCOUNT"),
+        ("observation=statistics.normalize(seen(rollout.observation), LIMIT)", "observation=seen(rollout.observation)"),
+        ("model.surprise(params, part)[1], part.mask", "model.surprise(params, part)[0], part.mask"),
+        (
+            "x.reshape(length // number, number, *x.shape[1:]).swapaxes(0, 1)",
+            "x.reshape(number, length // number, *x.shape[1:])",
+        ),
     ],
     "algos/d4pg.py": [
         ("discount[:, None] * support", "support", LIMITS),
@@ -124,6 +134,15 @@ FAULTS: dict[str, list[tuple[str, ...]]] = {
         ("next_q = jnp.min(net.values(", "next_q = jnp.max(net.values("),
         ("of_spread = Normal(policy.mean, old.log_std), ", "of_spread = Normal(policy.mean, policy.log_std), "),
         ("net.candidates(old_policy, key_now)", "net.candidates(policy, key_now)"),
+        (
+            "-mean(fit), duals.temperature * (config.temperature_epsilon + mean(log_mean))",
+            "-mean(fit), duals.temperature * (mean(log_mean) - config.temperature_epsilon)",
+        ),
+        ("next_value = jnp.sum(jnp.exp(log_share) * next_q, axis=0)", "next_value = jnp.mean(next_q, axis=0)"),
+        (
+            "critic_loss = 0.5 * mean(jnp.sum(td_error**2, axis=0))",
+            "critic_loss = 0.5 * mean(jnp.mean(td_error**2, axis=0))",
+        ),
     ],
     "algos/munchausen.py": [
         ("(next_q - config.temperature * log_pi)", "(next_q + config.temperature * log_pi)"),
@@ -140,6 +159,8 @@ FAULTS: dict[str, list[tuple[str, ...]]] = {
         ),
         ("ongoing=now.ongoing & ~terminated[..., k] & ~last", "ongoing=now.ongoing & ~last"),
         ("(reward - batch.reward[..., k - 1])", "(reward - batch.reward[..., 0])"),
+        ("where(ongoing | absorbing | bootstrap, value_error, 0.0)", "where(ongoing | bootstrap, value_error, 0.0)"),
+        ("jnp.where(known.bootstrap, final_value, 0.0)", "jnp.where(known.bootstrap, later(returns), 0.0)"),
     ],
     "algos/off_policy.py": [
         (
@@ -213,6 +234,10 @@ FAULTS: dict[str, list[tuple[str, ...]]] = {
             "due = (agent.num_gradient_steps + 1) % config.policy_period == 0",
             "due = agent.num_gradient_steps % config.policy_period == 0",
         ),
+        (
+            "keys = (key_critics, jax.random.fold_in(key_critics, 2))",
+            "keys = (key_actor, jax.random.fold_in(key_critics, 2))",
+        ),
     ],
     "algos/sac.py": [
         ("return value - temperature * log_prob, -log_prob", "return value + temperature * log_prob, -log_prob"),
@@ -237,6 +262,9 @@ FAULTS: dict[str, list[tuple[str, ...]]] = {
         ("weight=jax.nn.softmax(gain[..., -1, :] /", "weight=jax.nn.softmax(gain[..., 0, :] /"),
         ("axis=-1) - jnp.log(float(config.num_particles))", "axis=-1)"),
         ("heaviest(first, jax.nn.softmax(last))", "jnp.argmax(last, axis=-1)"),
+        ("value_target=value + advantage", "value_target=advantage"),
+        ("kl_parts(jax.lax.stop_gradient(old_policy), policy)", "kl_parts(policy, jax.lax.stop_gradient(old_policy))"),
+        ("key = key if explore else fixed_key(key)", "key = key"),
     ],
     "algos/td3.py": [
         (
@@ -259,6 +287,11 @@ FAULTS: dict[str, list[tuple[str, ...]]] = {
             "config.num_quantiles * config.num_critics - config.num_dropped",
         ),
         ("jnp.moveaxis(quantiles, 0, 1).reshape(", "quantiles.reshape("),
+        ("loss = jnp.sum(of_critics, axis=0) / float(config.num_quantiles)", "loss = jnp.sum(of_critics, axis=0)"),
+        (
+            "value=lambda outputs: jnp.mean(outputs, axis=(0, -1))",
+            "value=lambda outputs: jnp.mean(jnp.min(outputs, axis=0), axis=-1)",
+        ),
     ],
     "algos/value_decomposition.py": [
         ('values = jnp.where(observation["active"], values, 0.0)', "values = values + 0.0"),
@@ -270,6 +303,11 @@ FAULTS: dict[str, list[tuple[str, ...]]] = {
         ("temperature_epsilon + log_mean)", "temperature_epsilon - log_mean)"),
         ("jax.lax.stop_gradient(weight) * policy", "weight * policy"),
         ("total - jnp.log(jnp.maximum(number, 1.0))", "total"),
+        ("total - jnp.log(jnp.maximum(number, 1.0))", "total"),
+        (
+            "duals.temperature * (now.temperature_epsilon + log_mean)",
+            "duals.temperature * (now.temperature_epsilon - log_mean)",
+        ),
     ],
     "envs/classic/acrobot.py": [
         ("a + 2 * b + 2 * c + d", "a + 2 * b + c + 2 * d"),
@@ -410,6 +448,17 @@ FAULTS: dict[str, list[tuple[str, ...]]] = {
         ("known | has_room | (score > buffer.score[place])", "known | has_room"),
         ("(1.0 - staleness) * by_score + staleness * by_age", "staleness * by_score + (1.0 - staleness) * by_age"),
         (".at[place].max(best_return)", ".at[place].set(best_return)"),
+        (
+            "age = jnp.where(filled, (now - buffer.played).astype(jnp.float32), 0.0)",
+            "age = jnp.where(filled, buffer.played.astype(jnp.float32), 0.0)",
+        ),
+        ("jnp.log(rank.astype(jnp.float32)) / temperature", "jnp.log(rank.astype(jnp.float32)) * temperature"),
+        ("same = filled & _equal(buffer.level, level)", "same = _equal(buffer.level, level)"),
+        ("jnp.where(known, jnp.maximum(best_return, buffer.best_return[place]), best_return)", "best_return"),
+        (
+            "filled=buffer.filled + (~known & has_room).astype(jnp.int32)",
+            "filled=buffer.filled + has_room.astype(jnp.int32)",
+        ),
     ],
     "purerl/extensions/levels/scores.py": [
         ("jnp.mean(jnp.maximum(advantage, 0.0), axis=0)", "jnp.maximum(jnp.mean(advantage, axis=0), 0.0)"),
@@ -658,6 +707,10 @@ FAULTS: dict[str, list[tuple[str, ...]]] = {
         ("(config.kl_epsilon - sg(kl))", "(sg(kl) - config.kl_epsilon)"),
         ("sg(weight) * spread_kl", "weight * spread_kl"),
         ("value + jnp.log(-jnp.expm1(-jnp.float32(value)))", "jnp.float32(value)"),
+        (
+            "duals.kl_weight * (config.kl_epsilon - sg(kl)) + sg(duals.kl_weight) * kl",
+            "duals.kl_weight * (config.kl_epsilon - sg(kl)) + duals.kl_weight * kl",
+        ),
     ],
     "purerl/planning/acting.py": [
         ("else agent_groups.draw(space, key, seen)", "else space.sample(key)"),
@@ -672,6 +725,13 @@ FAULTS: dict[str, list[tuple[str, ...]]] = {
         ("jnp.cumsum(jax.nn.softmax(log_weight), axis=-1)", "jnp.cumsum(log_weight, axis=-1)"),
         ("jnp.where(before.done, 0.0, advantage)", "advantage"),
         ("rows = index + num * jnp.arange(", "rows = index + 0 * jnp.arange("),
+        (
+            "weight = particles.gain.reshape(-1, num) / temperature",
+            "weight = particles.gain.reshape(-1, num) * temperature",
+        ),
+        ("jnp.arange(length) + k * length", "jnp.arange(length)"),
+        ("jax.random.uniform(key, (batch, 1))", "jax.random.uniform(key, (batch, num))"),
+        ("weight[:, None], 0.0), axis=-1)", "1.0, 0.0), axis=-1)"),
     ],
     "purerl/planning/search.py": [
         ("(~legal_actions).astype(", "legal_actions.astype("),
@@ -687,10 +747,27 @@ FAULTS: dict[str, list[tuple[str, ...]]] = {
         ),
         ("action] + discount * leaf_value", "action] + leaf_value"),
         ("(at.depth < deepest)", "(at.depth <= deepest)"),
+        (
+            "write(children_visits, (rows, index, action), children_visits[rows, parent, action] + 1)",
+            "write(children_visits, (rows, index, action), children_visits[rows, parent, action])",
+        ),
+        (
+            "discount = tree.children_discounts[rows, parent, action]",
+            "discount = jnp.abs(tree.children_discounts[rows, parent, action])",
+        ),
+        (
+            "node_visits=tree.node_visits.at[rows, child].add(1, unique_indices=True)",
+            "node_visits=tree.node_visits.at[rows, child].set(1, unique_indices=True)",
+        ),
     ],
     "purerl/planning/value_targets.py": [
         ("jnp.where(rollout.terminated, 0.0, next_value)", "jnp.where(rollout.done, 0.0, next_value)"),
         ("jnp.where(rollout.done | uniform, 0.0,", "jnp.where(rollout.done, 0.0,"),
+        (
+            "next_value = jnp.where(rollout.done, next_network_value, later)",
+            "next_value = jnp.where(rollout.terminated, next_network_value, later)",
+        ),
+        ("return unscale(value) if config.rescale_value else value", "return value"),
     ],
     "purerl/pool/base.py": [
         ("self._stepped.appendleft(", "self._stepped.append("),
@@ -859,6 +936,17 @@ FAULTS: dict[str, list[tuple[str, ...]]] = {
         ("scores[donors] > scores[worst]", "scores[donors] < scores[worst]"),
         ("take = lambda x: x if is_key(x) else x[rows]", "take = lambda x: x[rows]"),
         ("low * (high / low) ** position if dimension.log else low", "low"),
+        (
+            "up, down = jnp.maximum(jnp.ceil(changed), number + 1.0), jnp.minimum(jnp.floor(changed), number - 1.0)",
+            "up, down = jnp.ceil(changed), jnp.floor(changed)",
+        ),
+        ("jnp.where(jnp.isnan(point.episode_return), members.scores, point.episode_return)", "point.episode_return"),
+        ("scores = jnp.where(point.finite, known, -jnp.inf)", "scores = known"),
+        (
+            "return seeds[rows % len(seeds)] + (rows // len(seeds)).astype(np.uint32) * _STRIDE",
+            "return seeds[rows % len(seeds)]",
+        ),
+        ("few = max(1, size // SHARE)", "few = max(1, size // 2)"),
     ],
     "purerl/sweeps/search.py": [
         ("vars(self).update(tree[past])", "pass", "tests/sweeps/test_halving.py", "tests/sweeps/test_population.py"),
