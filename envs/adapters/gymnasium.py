@@ -96,8 +96,8 @@ class GymnasiumSource(HostSource):
                 return _GymnasiumBatch(_Processes(makers, numbers.shape), num_envs, seed, self.sent)
         except (EOFError, ConnectionError):
             raise InputError(
-                f"{self.id}: the processes of its environments ended at once; a training script must start under "
-                "if __name__ == '__main__':, and a module that they can import must register the environments"
+                f"{self.id}: the processes of its environments ended at once; a script must train "
+                "and evaluate under if __name__ == '__main__':, and a module that they can import must register them"
             ) from None
 
 
