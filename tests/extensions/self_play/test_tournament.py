@@ -1,5 +1,6 @@
 """A tournament whose winners are known: selves that always defect against selves that never do."""
 
+import contextlib
 import csv
 from functools import partial
 from types import SimpleNamespace
@@ -17,6 +18,7 @@ from purerl.extensions.self_play.search_play import SearchPlayConfig
 from purerl.extensions.self_play.self_play import SELF, alone, self_play, self_play_config
 from purerl.loop.train import make_trainer
 from purerl.networks.actor_critic import PolicyAgent
+from purerl.run.failures import FailedSeeds
 from purerl.types import Algorithm
 from tests.helpers.nim import Nim
 
@@ -96,3 +98,21 @@ def test_games_between_selves_that_plan_differ(games_of, monkeypatch):
     assert games_of("self", "self") == games_of("self", "random") == 1
     left = [jax.vmap(game.reset)(jax.random.split(jax.random.key(0), 64))[0].state.left for game in played]
     assert [set(each.tolist()) for each in left] == [{3, 4, 5}, {7}]
+
+
+def test_seeds_that_failed_are_not_rated(monkeypatch, tmp_path):
+    failed = FailedSeeds(7, 3)
+    failed.add(np.array([0, 4, 0]), np.zeros(3, int))
+    run = SimpleNamespace(
+        display=SimpleNamespace(stage=lambda text: None),
+        plan=SimpleNamespace(env=MatrixGame(), trainer=SimpleNamespace(config=None)),
+        progress=SimpleNamespace(state=SimpleNamespace(agent=np.arange(3))),
+        stop=SimpleNamespace(counts_at_once=contextlib.nullcontext),
+        options=SimpleNamespace(seed=7),
+        failed=failed,
+        folder=tmp_path,
+    )
+    monkeypatch.setattr(tournament, "both_sides", lambda env: env)
+    monkeypatch.setattr(tournament, "table", lambda env, config, agent, seed: [(int(agent), seed)])
+    monkeypatch.setattr(tournament, "write", lambda rows, path: rows)
+    assert tournament.rate_selves(run) == [(0, 7), (2, 9)]
