@@ -244,11 +244,20 @@ def make_strategy(options: EvolveOptions, size: int) -> OpenES | SNES | Evosax:
     if name == "openes":
         return OpenES(learning_rate=options.meta_learning_rate, sigma_decay=options.sigma_decay, **common)
     if name == "snes":
+        _reject_changed(options, "sigma_decay", "meta_learning_rate")
         return SNES(**common)
+    _reject_changed(options, "sigma_decay", "antithetic")
     name = name.removeprefix("evosax:")
     if name not in EVOSAX:
         raise unknown("strategy", options.strategy, STRATEGIES, limit=len(STRATEGIES))
     return _of_evosax(EVOSAX[name], options, size)
+
+
+def _reject_changed(options: EvolveOptions, *names: str) -> None:
+    """Reject values of options that the strategy does not have."""
+    for field in dataclasses.fields(options):
+        if field.name in names and getattr(options, field.name) != field.default:
+            raise InputError(f"{field.name} is not an option of the strategy {options.strategy}; openes has it")
 
 
 def _of_evosax(name: str, options: EvolveOptions, size: int) -> Evosax:

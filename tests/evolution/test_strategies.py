@@ -137,6 +137,8 @@ def test_odd_populations_are_refused():
     [
         ({"strategy": "cma-es"}, r"unknown strategy 'cma-es': did you mean 'cma_es'\? allowed: ars, .*snes, xnes$"),
         ({"strategy": "evosax:openes"}, r"unknown strategy 'evosax:openes': .*allowed: ars"),
+        ({"strategy": "snes", "sigma_decay": 0.9}, "sigma_decay is not an option of the strategy snes; openes has it"),
+        ({"strategy": "cma_es", "antithetic": False}, "antithetic is not an option of the strategy cma_es"),
         ({"strategy": "pgpe", "population": 5}, "PGPE of evosax rejects a population of 5: "),
     ],
 )
