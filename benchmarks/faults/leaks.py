@@ -19,7 +19,7 @@ from benchmarks.faults.runner import Running
 ENDLESS = {  # lengths in a job's words -> those of a job that does not end
     r"--total-timesteps \d+": "--total-timesteps 10000000",
     r"--evaluations \d+": "--evaluations 10000000",
-    r"--generations \d+": "--generations 100000",
+    r"--generations \d+": "--generations 10000",
 }
 SWEEP = {r"--trials \d+": "--trials 20000", r"--method (?!pbt)": "--chunk 1 --method "}  # of trials as short as before
 POINTS = 6

@@ -161,7 +161,7 @@ def test_a_leak_is_looked_for_in_jobs_without_an_end():
     assert "10000000" in leaks.endless(kinds.KINDS["ppo"].words)
     words = leaks.endless(kinds.KINDS["sweep, halving"].words)
     assert words[words.index("--trials") + 1] == "20000" and words[words.index("--chunk") + 1] == "1"
-    assert "100000" in leaks.endless(kinds.KINDS["sweep, pbt"].words)
+    assert "10000" in leaks.endless(kinds.KINDS["sweep, pbt"].words)
 
 
 def test_calls_fail_where_they_are_to(tmp_path):
