@@ -245,8 +245,8 @@ def test_a_best_checkpoint_that_the_disk_did_not_take_does_not_count(tmp_path):
         if fails.pop():
             raise checkpoint.SaveError("disk full")
 
-    display = SimpleNamespace(line=lines.append)
-    run = SimpleNamespace(best=1.0, alive=[0], checkpoints=tmp_path, _write=write, display=display)
+    display, failed = SimpleNamespace(line=lines.append), SimpleNamespace(alive=[0])
+    run = SimpleNamespace(best=1.0, failed=failed, checkpoints=tmp_path, _write=write, display=display)
     for reached, best in ((3.0, 1.0), (2.0, 2.0)):
         run.evaluation = np.array([reached])
         Run._keep_best(run)
