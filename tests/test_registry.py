@@ -56,7 +56,7 @@ def test_an_own_algorithm_by_its_path():
     factory, config = registry.algorithm("tests.helpers.reinforce:reinforce")
     assert (factory.__name__, config.__name__) == ("reinforce", "ReinforceConfig")
     assert registry.algorithm("tests.helpers.reinforce:flat")[1] is config
-    with pytest.raises(InputError, match=r"untold does not say which config it takes"):
+    with pytest.raises(InputError, match=r"untold has no annotation of its config"):
         registry.algorithm("tests.helpers.reinforce:untold")
 
 

@@ -158,7 +158,7 @@ def test_an_environment_on_the_host_is_refused():
     class Source(HostSource):
         id = "gymnasium/Catch"
 
-    with pytest.raises(InputError, match="vectorize takes environments in JAX, and gymnasium/Catch runs on the host"):
+    with pytest.raises(InputError, match="vectorize needs a JAX environment, and gymnasium/Catch runs on the host"):
         vectorize(Source(), 2)
 
 

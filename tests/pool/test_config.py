@@ -49,7 +49,7 @@ def test_limits():
         make_environment("gymnasium/CartPole-v1", {}, None)
     with pytest.raises(InputError, match=r"pools support single-agent environments only; Spread has groups \(agents\)"):
         make_environment("Spread", {}, None)
-    with pytest.raises(InputError, match="give CartPole its own when you make it: gravity"):
+    with pytest.raises(InputError, match="pass them to CartPole when you make it: gravity"):
         make_environment(CartPole(), {"gravity": 3.0}, None)
 
 

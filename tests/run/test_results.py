@@ -8,6 +8,13 @@ import pytest
 import purerl
 from purerl.reporting.display import CURVE
 from purerl.run import results
+from purerl.run.failures import FailedSeeds
+
+
+def failed_seeds(count, failed):
+    found = FailedSeeds(0, count)
+    found.add(np.isin(np.arange(count), failed), np.ones(count))
+    return found
 
 
 def run(returns, failed=()):
@@ -19,7 +26,7 @@ def run(returns, failed=()):
         plan=SimpleNamespace(num_updates=100),
         update=50,
         env_steps=3200,
-        alive=np.array([i for i in range(len(values)) if i not in failed], int),
+        failed=failed_seeds(len(values), failed),
         returns=values,
         evaluation=values + 1,
     )

@@ -126,7 +126,7 @@ def test_a_run_folder_names_an_algorithm(run_of, mark, capsys):
         refused(capsys, mark, words, "--trust crafted", "crafted:start")
     (folder / "config.toml").write_text(text.replace('algorithm = "a2c"', 'algorithm = "os:abort"'))
     for words in READERS.values():
-        refused(capsys, mark, (*words, "--trust", "os"), "os:abort does not say which config it takes")
+        refused(capsys, mark, (*words, "--trust", "os"), "os:abort has no annotation of its config")
 
 
 @pytest.mark.parametrize("word", ["start", "frozen", "algorithm", "policy"])

@@ -76,7 +76,7 @@ def test_it_raises_the_same_again(fragile, evaluation, tmp_path):
 
 
 def test_nothing_to_play(tmp_path):
-    with pytest.raises(InputError, match=r"failure-0.json is not there"):
+    with pytest.raises(InputError, match=r"failure-0.json does not exist"):
         play_again(tmp_path / "failure-0.npz")
     notes = tmp_path / "failure-0.json"
     for damaged in ("", "[]", "{", '{"steps": 1}', "[" * 100_000):
