@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 import jax
 import jax.numpy as jnp
@@ -17,6 +17,7 @@ from purerl.types import Array, PyTree
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
+    from matplotlib.image import AxesImage
 
 LOG_RATIO = np.linspace(-1.0, 1.0, 201, dtype=np.float32)  # the ratio goes from 0.37 to 2.7
 ADVANTAGE = np.linspace(-3.0, 3.0, 121, dtype=np.float32)
@@ -37,6 +38,7 @@ def surface(objective: Objective, log_ratio: np.ndarray = LOG_RATIO, advantage: 
     return Surface(*jax.device_get(_surface(objective, jnp.asarray(log_ratio), jnp.asarray(advantage))))
 
 
+@jax.jit  # one program for all objectives of a kind, such as those of an evolution's frames
 def _surface(objective: Objective, log_ratio: Array, advantage: Array) -> tuple[Array, Array]:
     def one(d: Array, a: Array) -> Array:
         return objective(d[None], a[None], {})[0]
@@ -90,7 +92,8 @@ def draw_slices(objectives: Mapping[str, Objective], path: Path, title: str = ""
     figure = new_figure(11, 6.2)
     axes = figure.subplots(2, 3)
     at = np.array([0.5, 1.0, 2.0, -0.5, -1.0, -2.0], np.float32)
-    found = {name: surface(objective, advantage=at).slope for name, objective in objectives.items()}
+    rows = np.abs(ADVANTAGE[:, None] - at).argmin(axis=0)
+    found = {name: surface(objective).slope[rows] for name, objective in objectives.items()}
     for i, (place, advantage) in enumerate(zip(axes.reshape(-1), at, strict=True)):
         for j, (name, slope) in enumerate(found.items()):
             width, dashes, color = (1.2, "--", f"C{j - 1}") if j else (2.2, "-", "C3")
@@ -117,17 +120,19 @@ def known_objectives() -> dict[str, Objective]:
 
 def animate(frames: Sequence[tuple[int, Objective]], path: Path, seconds: float = 6.0) -> Path:
     """Write a GIF of the effect on the ratio over generations, from (generation, objective) pairs."""
-    same = jax.jit(_surface)
-    grids = [same(objective, jnp.asarray(LOG_RATIO[::2]), jnp.asarray(ADVANTAGE[::2]))[1] for _, objective in frames]
-    slopes = np.asarray(jax.device_get(grids))
-    limit, images = _limit(slopes), []
+    slopes = np.stack([surface(objective).slope[::2, ::2] for _, objective in frames])
+    title = "gradient, generation {}".format
+    figure = new_figure(5.2, 4.0)
+    figure.set_dpi(80)
+    axes, canvas, images = figure.add_subplot(), cast(Any, figure.canvas), []
+    heat_map = _heat_map(figure, axes, slopes[-1], title(frames[-1][0]), _limit(slopes))
+    canvas.draw()
+    figure.set_layout_engine("none")  # the other frames keep the places
     for (generation, _), slope in zip(frames, slopes, strict=True):
-        figure = new_figure(5.2, 4.0)
-        figure.set_dpi(80)
-        _heat_map(figure, figure.add_subplot(), slope, f"gradient, generation {generation}", limit)
-        canvas: Any = figure.canvas
+        heat_map.set_data(slope)
+        axes.set_title(title(generation), fontsize=10)
         canvas.draw()
-        images.append(np.asarray(canvas.buffer_rgba())[..., :3])
+        images.append(np.array(canvas.buffer_rgba())[..., :3])
     fps = len(images) / seconds
     save_gif([*images, *[images[-1]] * round(PAUSE * fps)], path, fps)
     return path
@@ -158,7 +163,9 @@ def _limit(values: np.ndarray) -> float:
     return float(np.nanpercentile(np.abs(values), 98)) or 1.0
 
 
-def _heat_map(figure: "Figure", place: "Axes", values: np.ndarray, name: str, limit: float | None = None) -> None:
+def _heat_map(
+    figure: "Figure", place: "Axes", values: np.ndarray, name: str, limit: float | None = None
+) -> "AxesImage":
     limit = limit or _limit(values)
     extent = (float(LOG_RATIO[0]), float(LOG_RATIO[-1]), float(ADVANTAGE[0]), float(ADVANTAGE[-1]))
     image = place.imshow(
@@ -177,3 +184,4 @@ def _heat_map(figure: "Figure", place: "Axes", values: np.ndarray, name: str, li
     place.set_xlabel("log-ratio")
     place.set_ylabel("advantage A")
     figure.colorbar(image, ax=place, extend="both")
+    return image
