@@ -10,8 +10,6 @@ functions and two that look into its state:
 """
 
 import dataclasses
-import importlib
-import inspect
 import math
 from collections.abc import Callable
 from typing import Any, NamedTuple
@@ -21,7 +19,8 @@ import jax.numpy as jnp
 import optax
 
 from purerl.catalog.strategies import EVOSAX, STRATEGIES
-from purerl.errors import InputError, check_arguments, install, told, unknown
+from purerl.errors import InputError, check_arguments, told, unknown
+from purerl.evolution.evosax_adapter import Evosax, of_evosax
 from purerl.fields import validate
 from purerl.optim.optimizers import apply_gradients
 from purerl.settings.options import EvolveOptions
@@ -180,55 +179,6 @@ class SNES:
         return jnp.exp(jnp.mean(jnp.log(state.deviation)))
 
 
-@pytree
-class Evosax:
-    """A distribution-based strategy of evosax, such as `CMA_ES` or `Sep_CMA_ES`; its extra is purerl[evosax].
-
-    evosax minimizes, so the fitness is negated; its hyperparameters are constants, which cannot be vmapped.
-    """
-
-    strategy: Any = static(doc="made by evosax with population_size and solution=jnp.zeros(n)")
-    parameters: Any = number(default=None, doc="evosax's params; None: its defaults")
-
-    @property
-    def population(self) -> int:
-        """Candidates per generation."""
-        return self.strategy.population_size
-
-    @property
-    def antithetic(self) -> bool:
-        """Whether the second half of the candidates mirrors the first; not known for evosax."""
-        return False
-
-    def _params(self) -> PyTree:
-        return self.strategy.default_params if self.parameters is None else self.parameters
-
-    def init(self, mean: Array) -> PyTree:
-        """Start at `mean`, f32[n]."""
-        with jax.numpy_dtype_promotion("standard"):
-            state = self.strategy.init(jax.random.key(0), mean, self._params())
-        return jax.tree.map(lambda x: jax.lax.convert_element_type(x, jnp.asarray(x).dtype), state)  # not weakly typed
-
-    def ask(self, state: PyTree, key: Key) -> tuple[Array, PyTree]:
-        """Return (candidates f32[P, n], state)."""
-        with jax.numpy_dtype_promotion("standard"):
-            return self.strategy.ask(key, state, self._params())
-
-    def tell(self, state: PyTree, candidates: Array, fitness: Array) -> PyTree:
-        """Return the state after the generation; fitness is f32[P], larger is better."""
-        with jax.numpy_dtype_promotion("standard"):
-            updated, _ = self.strategy.tell(jax.random.key(0), candidates, -fitness, state, self._params())
-        return jax.tree.map(lambda new, old: new.astype(old.dtype), updated, state)
-
-    def mean(self, state: PyTree) -> Array:
-        """Return f32[n], the center of the search."""
-        return self.strategy.get_mean(state)
-
-    def sigma(self, state: PyTree) -> Array:
-        """Return f32[], the mean standard deviation."""
-        return jnp.mean(state.std)
-
-
 def make_strategy(options: EvolveOptions, size: int) -> OpenES | SNES | Evosax:
     """Return the strategy that the options name, for candidates of this many numbers.
 
@@ -250,7 +200,7 @@ def make_strategy(options: EvolveOptions, size: int) -> OpenES | SNES | Evosax:
     name = name.removeprefix("evosax:")
     if name not in EVOSAX:
         raise unknown("strategy", options.strategy, STRATEGIES, limit=len(STRATEGIES))
-    return _of_evosax(EVOSAX[name], options, size)
+    return of_evosax(EVOSAX[name], options, size)
 
 
 def _reject_changed(options: EvolveOptions, *names: str) -> None:
@@ -258,30 +208,6 @@ def _reject_changed(options: EvolveOptions, *names: str) -> None:
     for field in dataclasses.fields(options):
         if field.name in names and getattr(options, field.name) != field.default:
             raise InputError(f"{field.name} is not an option of the strategy {options.strategy}; openes has it")
-
-
-def _of_evosax(name: str, options: EvolveOptions, size: int) -> Evosax:
-    """Return an algorithm of evosax; if it has a sigma and a learning rate, they come from the options."""
-    try:
-        algorithm = getattr(importlib.import_module("evosax.algorithms"), name)
-    except ModuleNotFoundError:
-        raise InputError(f"evosax is not installed: {install('evosax')}") from None
-    known = inspect.signature(algorithm).parameters
-    settings: dict[str, Any] = {}
-    if "std_schedule" in known:
-        settings["std_schedule"] = optax.constant_schedule(options.sigma)
-        if "optimizer" in known:
-            settings["optimizer"] = optax.adam(options.meta_learning_rate)
-    try:
-        with jax.numpy_dtype_promotion("standard"):
-            strategy = algorithm(population_size=options.population, solution=jnp.zeros(size), **settings)
-            params = strategy.default_params
-    except (AssertionError, ValueError) as error:  # such as an odd population where it draws pairs
-        why = (str(error).strip() or "without a word").splitlines()[0]
-        raise InputError(f"{name} of evosax rejects a population of {options.population}: {why}") from None
-    return Evosax(
-        strategy=strategy, parameters=params.replace(std_init=options.sigma) if hasattr(params, "std_init") else params
-    )
 
 
 def utilities(fitness: Array) -> Array:

@@ -1,7 +1,6 @@
 """`purerl evolve` from the outside: it runs, is killed, goes on to the same bits, and shows what it found."""
 
 import json
-import logging
 import shutil
 import signal
 import subprocess
@@ -17,43 +16,15 @@ from PIL import Image
 from purerl import evolve
 from purerl.commands.cli import cli
 from purerl.errors import InputError
-from purerl.evolution import evolve as evolve_module
-from purerl.evolution.evolve import EvolutionJob, load
-from purerl.evolution.plan import make_plan
-from purerl.evolution.report import summary_of
+from purerl.evolution import job
+from purerl.evolution.evolve import load
 from purerl.run import checkpoint
 from purerl.settings import objective_file
-from purerl.settings.options import EvolveOptions
-
-SMALL = {
-    "num_envs": 4,
-    "rollout_length": 16,
-    "num_minibatches": 2,
-    "num_epochs": 2,
-    "hidden_sizes": (8,),
-    "total_timesteps": 256,
-}
-
-
-FLAGS = [
-    "--tasks", "CartPole-v1", "--population", "4", "--num-envs", "4", "--rollout-length", "16",
-    "--num-minibatches", "2", "--num-epochs", "2", "--hidden-sizes", "8,", "--total-timesteps", "256",
-    "--checkpoint-generations", "2",
-    "--learning-rate", "0.05", "--sigma", "1.0", "--devices", "1", "--plain",
-]  # fmt: skip
+from tests.helpers.evolutions import FLAGS
 
 
 def center(folder):
     return jax.tree.leaves(load(folder).candidate)
-
-
-@pytest.fixture(scope="module")
-def whole(tmp_path_factory):
-    """An evolution that ran through."""
-    folder = tmp_path_factory.mktemp("whole") / "run"
-    result = CliRunner().invoke(cli, ["evolve", "kl", *FLAGS, "--generations", "8", "--out", str(folder)])
-    assert result.exit_code == 0, result.output
-    return folder, result.output
 
 
 @pytest.mark.long
@@ -158,27 +129,12 @@ def test_an_evolution_that_ends_while_it_draws_is_not_complete(whole, tmp_path, 
         raise OSError(28, "disk full", "index.html")
 
     resume = ["evolve", "--resume", str(folder), "--plain"]
-    monkeypatch.setattr(evolve_module, "write_report", fail)
+    monkeypatch.setattr(job, "write_report", fail)
     assert "cannot write index.html: disk full\nthe last checkpoint is kept" in CliRunner().invoke(cli, resume).output
     monkeypatch.undo()
     assert CliRunner().invoke(cli, resume).exit_code == 0
     names = lambda top: {path.name for path in (top / "report").iterdir()}
     assert names(folder) == names(whole[0])
-
-
-@pytest.mark.long
-def test_one_compilation_serves_all_generations(caplog):
-    plan = make_plan("dpo", ["CartPole-v1"], EvolveOptions(population=4, generations=5, devices=1), SMALL)
-    life = EvolutionJob(plan, None, "plain")
-    jax.config.update("jax_log_compiles", True)  # of all threads: a generation is compiled beside the main one
-    try:
-        with caplog.at_level(logging.WARNING):
-            assert life.complete() == 0
-    finally:
-        jax.config.update("jax_log_compiles", False)
-    compiled = [r.getMessage() for r in caplog.records if r.getMessage().startswith("Finished XLA compilation")]
-    assert sum("jit(advance)" in line for line in compiled) == 1
-    assert len(compiled) < 4, "a few single operations, whatever the number of generations"
 
 
 @pytest.mark.long
@@ -222,33 +178,3 @@ def test_minutes_shorter_than_the_compilation_give_one_generation(tmp_path):
     result = CliRunner().invoke(cli, ["evolve", "kl", *flags])
     assert result.exit_code == 0, result.output
     assert json.loads((folder / "summary.json").read_text())["generations"] == 1
-
-
-@pytest.mark.long
-def test_a_generation_in_which_every_training_failed(whole, tmp_path):
-    """The others count; and it tells the trainings that were, where the time was up before the plan's end."""
-    folder = tmp_path / "run"
-    shutil.copytree(whole[0], folder)
-    job = EvolutionJob(make_plan("kl", ["CartPole-v1"], EvolveOptions(population=4, generations=100)), None, True)
-    columns = dict(load(folder).columns)
-    known = summary_of(job.plan, columns)
-    assert (known["generations"], known["trainings"]) == (8, 32)
-    columns |= {name: np.where(np.arange(8) == 7, np.nan, columns[name]) for name in ("mean", "best")}
-    found = summary_of(job.plan, columns)
-    assert found["mean_last_tenth"] is None and found["best"] == np.max(columns["best"][:7])
-    json.dumps(found, allow_nan=False)
-
-
-@pytest.mark.long
-def test_frames_of_an_evolution_that_got_longer_stay_in_order(whole, tmp_path):
-    folder = tmp_path / "run"
-    shutil.copytree(whole[0], folder)
-    settings = folder / "evolve.toml"
-    settings.write_text(settings.read_text().replace("generations = 8", "generations = 12"))
-    job = EvolutionJob(load(folder).plan, folder, "plain", go_on=True, locked=False)
-    room = len(job.checkpoint.frame_at)
-    for generation in range(8, 3 * room):
-        job.generation = generation
-        job._add_frame(np.full(1, generation))
-    at = job.checkpoint.frame_at[job.checkpoint.frame_at >= 0]
-    assert (np.diff(at) > 0).all() and at[0] == 0 and at[-1] == 3 * room - 1 and room // 2 < len(at) <= room

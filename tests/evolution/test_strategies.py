@@ -1,7 +1,5 @@
 """Evolution strategies against evosax, against NumPy, and on functions whose best point is known."""
 
-import sys
-
 import evosax.algorithms as evosax
 import jax
 import jax.numpy as jnp
@@ -146,10 +144,3 @@ def test_a_strategy_that_cannot_be_is_one_line(changes, message):
     with pytest.raises(InputError, match=message) as caught:
         make_strategy(EvolveOptions(**{"population": 4} | changes), 3)
     assert "\n" not in str(caught.value)
-
-
-def test_a_strategy_of_evosax_that_is_not_installed(monkeypatch):
-    monkeypatch.setitem(sys.modules, "evosax.algorithms", None)
-    with pytest.raises(InputError, match=r"evosax is not installed: pip install 'purerl\[evosax\]'"):
-        make_strategy(EvolveOptions(strategy="cma_es"), 3)
-    assert make_strategy(EvolveOptions(), 3) == OpenES()

@@ -27,3 +27,11 @@ LEARNER = Plug(ppo, "objective")
 
 
 VECTOR, TREE = flatten(START)
+
+
+FLAGS = [
+    "--tasks", "CartPole-v1", "--population", "4", "--num-envs", "4", "--rollout-length", "16",
+    "--num-minibatches", "2", "--num-epochs", "2", "--hidden-sizes", "8,", "--total-timesteps", "256",
+    "--checkpoint-generations", "2",
+    "--learning-rate", "0.05", "--sigma", "1.0", "--devices", "1", "--plain",
+]  # fmt: skip
