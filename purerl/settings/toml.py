@@ -27,12 +27,18 @@ class JobKind(NamedTuple):
     command: str  # purerl COMMAND --resume FOLDER continues it
     file: str  # with its settings, in its folder
 
+    def resume_call(self, folder: Path) -> str:
+        """Return the Python call that resumes a job made from Python objects."""
+        if self.command == "train":
+            return f"purerl.resume('{folder}', algorithm=..., environment=...)"
+        return f"purerl.{self.command}(..., out='{folder}', resume=True)"
+
     def calls(self, folder: Path, lacking: Sequence[str]) -> str:
         """Return the Python calls that load or resume a job made from Python objects, of which these are lacking."""
         if self.command == "train":
             objects = ", ".join([f"'{folder}'", *(f"{part}=..." for part in lacking)])
             return f"purerl.load_run({objects}) loads it, purerl.resume({objects}) resumes it"
-        return f"resume it there with the same arguments: purerl.{self.command}(..., out='{folder}', resume=True)"
+        return f"resume it there with the same arguments: {self.resume_call(folder)}"
 
 
 RUN = JobKind(noun="run", command="train", file="config.toml")

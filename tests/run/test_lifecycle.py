@@ -32,8 +32,8 @@ class Counting(LongJob):
 
     kind = RUN
 
-    def __init__(self, folder, strike=lambda job: None):
-        super().__init__(folder, "plain")
+    def __init__(self, folder, strike=lambda job: None, from_python=False):
+        super().__init__(folder, "plain", from_python=from_python)
         self.count, self.strike, self.events = 0, strike, []
 
     @property
@@ -92,6 +92,12 @@ def test_a_signal_stops_between_chunks_and_saves(number, tmp_path, capsys):
     assert job.events == ["compiled", "saved 2", "closed"]
     out = capsys.readouterr().out
     assert f"stopped at 2 of 6; resume with:\n  purerl train --resume {tmp_path / 'job'}" in out
+
+
+def test_a_job_that_python_alone_resumes_says_how(tmp_path, capsys):
+    job_in(tmp_path, lambda job: os.kill(os.getpid(), signal.SIGTERM), True).complete()
+    told = capsys.readouterr().out
+    assert f"resume with:\n  purerl.resume('{tmp_path / 'job'}', algorithm=..., environment=...)" in told
 
 
 def test_a_second_signal_ends_at_once(tmp_path, capsys):
