@@ -480,6 +480,6 @@ def test_a_failure_is_no_interruption(tmp_path, monkeypatch, capsys):
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(chunks.Chunks, "save", fails)
-    with pytest.raises(RuntimeError, match=r"the sweep in .*sweep did not come to a good end"):
+    with pytest.raises(RuntimeError, match=r"the sweep in .*sweep failed; the lines above give the reason"):
         sweep(NUMBERS, 2, out=tmp_path / "sweep")
     assert "No space left" in capsys.readouterr().out

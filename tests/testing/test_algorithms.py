@@ -116,4 +116,4 @@ def test_a_sound_algorithm_keeps_the_contract():
     assert report.subject == "linear_q"
     assert {"a resumed run is bit-identical to an uninterrupted one", "illegal actions are never chosen"} <= set(names)
     settings = next(check for check in report.checks if "one trace" in check.name)
-    assert settings.detail == "in one update no effect of total_timesteps"
+    assert settings.detail == "no effect within one update: total_timesteps"

@@ -123,7 +123,7 @@ def test_wrappers_that_draw_nothing_leave_the_environment_its_numbers():
 
 @pytest.mark.long
 def test_what_cannot_be_wrapped_is_told():
-    with pytest.raises(InputError, match=r"FrameStack takes an environment, not the text 'Catch': purerl.make"):
+    with pytest.raises(InputError, match=r"FrameStack needs an environment, not the text 'Catch': purerl.make"):
         FrameStack("Catch")
     with pytest.raises(InputError, match="RewardClip wraps environments in JAX, and gymnasium/Catch runs on the host"):
         RewardClip(Source())

@@ -55,7 +55,8 @@ def test_a_step_is_traced_once_and_holds_one_reset(env_id, reset_policy, monkeyp
     assert calls == {"step": 1} | ({} if reset_policy == "pool" else {"reset": 1})
     calls.clear()
     jax.jit(vector.reset).trace(args[0])
-    assert calls == {"reset": 1, "step": 1}, "the step only for what it says of an episode: it is not in the program"
+    resets = 2 if env_id.startswith("gymnax/") else 1  # a suite whose spaces have the dtypes of a reset
+    assert calls == {"reset": resets, "step": 1}, "the step only for what it says of an episode: it is not compiled"
 
 
 @pytest.mark.parametrize(

@@ -277,7 +277,7 @@ def test_every_actor_critic_is_scored(name, score, key):
 @pytest.mark.long
 def test_bad_combinations(key):
     for call, message in (
-        (lambda: _make(dqn, DQNConfig, "plr"), "needs the values of an actor-critic, which dqn has not"),
+        (lambda: _make(dqn, DQNConfig, "plr"), "needs the values of an actor-critic, which dqn does not have"),
         (lambda: make(ppo, Maze(), PPOConfig(reset_policy="pool"), levels="plr"), "a reset policy other than pool"),
         (
             lambda: _make(ppo, PPOConfig, "accel", levels_capacity=3),
