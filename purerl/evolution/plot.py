@@ -130,7 +130,7 @@ def animate(frames: Sequence[tuple[int, Objective]], path: Path, seconds: float 
     figure.set_layout_engine("none")  # the other frames keep the places
     for (generation, _), slope in zip(frames, slopes, strict=True):
         heat_map.set_data(slope)
-        axes.set_title(title(generation), fontsize=10)
+        axes.set_title(literal(title(generation)), fontsize=10)
         canvas.draw()
         images.append(np.array(canvas.buffer_rgba())[..., :3])
     fps = len(images) / seconds
