@@ -14,6 +14,7 @@ from purerl.loop.pieces import check_algorithm_kind
 from purerl.loop.train import make_train
 from purerl.registry import check_environment
 from purerl.types import Array, Key, PyTree
+from purerl.xla.trees import split_floats
 
 METRICS = {  # by method: what it reports of a generation beside the fitness
     "evolution": ("sigma",),
@@ -56,20 +57,9 @@ class Method(NamedTuple):
 
 def flatten(candidate: PyTree) -> tuple[Array, Callable[[Array], PyTree]]:
     """Return (the float parameters as f32[n], a function that puts such a vector back into the tree)."""
-    leaves, structure = jax.tree.flatten(candidate)
-    moving = [i for i, leaf in enumerate(leaves) if _is_float(leaf)]
-    vector, unravel = ravel_pytree([jnp.asarray(leaves[i], jnp.float32) for i in moving])
-
-    def tree(vector: Array) -> PyTree:
-        changed = dict(zip(moving, unravel(vector), strict=True))
-        return jax.tree.unflatten(structure, [changed.get(i, leaf) for i, leaf in enumerate(leaves)])
-
-    return vector, tree
-
-
-def _is_float(leaf: object) -> bool:
-    kind = getattr(leaf, "dtype", type(leaf))
-    return kind is float or (kind is not type(leaf) and jnp.issubdtype(kind, jnp.floating))
+    floats, join = split_floats(candidate)
+    vector, unravel = ravel_pytree([jnp.asarray(leaf, jnp.float32) for leaf in floats])
+    return vector, lambda vector: join(unravel(vector))
 
 
 def check_kinds(learner: Learner, tasks: Sequence[Task]) -> None:
@@ -104,7 +94,7 @@ def check_search(candidate: PyTree, learner: Learner, tasks: Sequence[Task]) -> 
     if len(set(kinds.values())) > 1:
         listed = ", ".join(f"{name} ({kind})" for name, kind in kinds.items())
         raise InputError(f"tasks must have actions of one kind: {listed}")
-    if not any(map(_is_float, jax.tree.leaves(candidate))):
+    if not split_floats(candidate)[0]:
         raise InputError(f"{type(candidate).__name__} has no parameters to evolve: none of its leaves is a float")
     if isinstance(learner, Plug) and learner.argument == "objective":
         check_objective(candidate)

@@ -1,5 +1,7 @@
 """Operations on whole pytrees of arrays."""
 
+from collections.abc import Callable
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -35,3 +37,21 @@ def zeros(struct: PyTree) -> PyTree:
 def strong(tree: PyTree) -> PyTree:
     """Return the tree without weak types, which a loop or a checkpoint would change."""
     return jax.tree.map(lambda x: x if is_key(x) else jax.lax.convert_element_type(x, x.dtype), tree)
+
+
+def split_floats(tree: PyTree) -> tuple[list[Array], Callable[[list[Array]], PyTree]]:
+    """Return (the leaves of a tree that are floats, a function that puts others in their places)."""
+    leaves, structure = jax.tree.flatten(tree)
+    floats = {i: leaf for i, leaf in enumerate(leaves) if is_float(leaf)}
+
+    def join(others: list[Array]) -> PyTree:
+        changed = dict(zip(floats, others, strict=True))
+        return jax.tree.unflatten(structure, [changed.get(i, leaf) for i, leaf in enumerate(leaves)])
+
+    return list(floats.values()), join
+
+
+def is_float(leaf: object) -> bool:
+    """Return whether a leaf is a float or an array of floats."""
+    kind = getattr(leaf, "dtype", type(leaf))
+    return kind is float or (kind is not type(leaf) and jnp.issubdtype(kind, jnp.floating))

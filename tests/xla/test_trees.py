@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from purerl.prng import GENERATORS, is_key
-from purerl.xla.trees import strong, where, zeros
+from purerl.xla.trees import split_floats, strong, where, zeros
 
 
 def test_where_chooses_along_leading_axes():
@@ -42,3 +42,13 @@ def test_strong_types():
     assert any(x.weak_type for x in jax.tree.leaves(tree) if not is_key(x))
     after = strong(tree)
     assert not any(x.weak_type for x in jax.tree.leaves(after) if not is_key(x)) and is_key(after["key"])
+
+
+def test_floats_are_taken_out_and_put_back():
+    tree = {"a": 1.5, "b": jnp.arange(2), "c": [jnp.ones(3), "text"], "key": jax.random.key(0)}
+    floats, join = split_floats(tree)
+    assert [np.shape(leaf) for leaf in floats] == [(), (3,)]
+    again = join([2.5, jnp.zeros(3)])
+    assert (again["a"], again["c"][1], again["key"]) == (2.5, "text", tree["key"])
+    np.testing.assert_array_equal(again["b"], tree["b"])
+    np.testing.assert_array_equal(again["c"][0], np.zeros(3))

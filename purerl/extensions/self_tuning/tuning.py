@@ -24,7 +24,7 @@ from purerl.functional.returns import gae
 from purerl.optim.optimizers import apply_gradients, differentiable_steps
 from purerl.types import Algorithm, AlgorithmFactory, Array, EnvironmentSpec, Key, Metrics, PyTree, Rollout
 from purerl.xla import switches
-from purerl.xla.trees import strong
+from purerl.xla.trees import split_floats, strong
 
 NO_FORWARD_MODE = ("packing", "product", "recurrence")  # workarounds whose functions have no forward derivative
 
@@ -87,14 +87,14 @@ def self_tuned(factory: AlgorithmFactory, names: Sequence[str], learning_rate: A
             free = jnp.stack(
                 [jnp.asarray(scale.free(jnp.float32(x))) for scale, x in zip(scales, numbers, strict=True)]
             )
-            trace = [jnp.zeros((len(names), *x.shape), x.dtype) for x in split(agent)[0]]
+            trace = [jnp.zeros((len(names), *x.shape), x.dtype) for x in split_floats(agent)[0]]
             return strong(TunedAgent(agent=agent, free=free, opt_state=optimizer.init(free), trace=trace))
 
         def numbers_of(free: Array) -> dict[str, Array]:
             return {name: scale.bound(x) for name, scale, x in zip(names, scales, free, strict=True)}
 
         def update(old: TunedAgent, key: Key, rollout: Rollout) -> tuple[TunedAgent, Metrics]:
-            floats, join = split(old.agent)
+            floats, join = split_floats(old.agent)
             advantage = advantages(first, config, old.agent, rollout)
             slopes = jax.grad(lambda floats: outer_loss(first, config, join(floats), rollout, advantage))(floats)
             gradient = sum(jnp.sum(z * g, axis=range(1, z.ndim)) for z, g in zip(old.trace, slopes, strict=True))
@@ -104,7 +104,7 @@ def self_tuned(factory: AlgorithmFactory, names: Sequence[str], learning_rate: A
             def learn(floats: list[Array], free: Array) -> tuple[list[Array], tuple[PyTree, Metrics]]:
                 algorithm = factory(spec, dataclasses.replace(config, **numbers_of(free)))
                 agent, metrics = algorithm.update(join(floats), key, rollout)
-                return split(agent)[0], (agent, metrics)
+                return split_floats(agent)[0], (agent, metrics)
 
             def along(trace: list[Array], direction: Array) -> tuple[PyTree, list[Array]]:
                 start = [decay * z for z in trace]
@@ -126,18 +126,6 @@ def self_tuned(factory: AlgorithmFactory, names: Sequence[str], learning_rate: A
         )
 
     return tuned
-
-
-def split(tree: PyTree) -> tuple[list[Array], Callable[[list[Array]], PyTree]]:
-    """Return (the float arrays of a tree, a function that replaces them)."""
-    leaves, structure = jax.tree.flatten(tree)
-    moving = [i for i, leaf in enumerate(leaves) if jnp.issubdtype(leaf.dtype, jnp.floating)]
-
-    def join(floats: list[Array]) -> PyTree:
-        changed = dict(zip(moving, floats, strict=True))
-        return jax.tree.unflatten(structure, [changed.get(i, leaf) for i, leaf in enumerate(leaves)])
-
-    return [leaves[i] for i in moving], join
 
 
 def advantages(algorithm: Algorithm, config: Any, agent: PyTree, rollout: Rollout) -> Array:

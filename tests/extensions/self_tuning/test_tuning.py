@@ -14,6 +14,7 @@ from purerl.envs.bsuite.catch import Catch
 from purerl.extensions.self_tuning import tuning
 from purerl.loop.train import compiled_trainer
 from purerl.prng import update_keys
+from purerl.xla.trees import split_floats
 
 NAMES = ("gae_lambda", "entropy_coefficient", "learning_rate")
 CONFIG = PPOConfig(
@@ -58,7 +59,7 @@ def test_the_trace_is_the_derivative_of_the_update(first_update):
         agent, _ = trainer.algorithm.update(before._replace(free=free), key, rollout)
         return tuning.outer_loss(algorithm, CONFIG, agent.agent, later, advantage)
 
-    floats, join = tuning.split(after.agent)
+    floats, join = split_floats(after.agent)
     slopes = jax.jit(jax.grad(lambda x: tuning.outer_loss(algorithm, CONFIG, join(x), later, advantage)))(floats)
     gradient = [sum(float(jnp.vdot(z[i], g)) for z, g in zip(after.trace, slopes, strict=True)) for i in range(3)]
     for i, step in enumerate(0.05 * np.eye(3, dtype=np.float32)):
