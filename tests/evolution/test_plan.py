@@ -6,15 +6,7 @@ import pytest
 from purerl.errors import InputError
 from purerl.evolution.plan import make_plan
 from purerl.settings.options import EvolveOptions
-
-SMALL = {
-    "num_envs": 4,
-    "rollout_length": 16,
-    "num_minibatches": 2,
-    "num_epochs": 2,
-    "hidden_sizes": (8,),
-    "total_timesteps": 256,
-}
+from tests.helpers.evolutions import SMALL
 
 
 @pytest.mark.long

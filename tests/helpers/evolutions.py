@@ -35,3 +35,12 @@ FLAGS = [
     "--checkpoint-generations", "2",
     "--learning-rate", "0.05", "--sigma", "1.0", "--devices", "1", "--plain",
 ]  # fmt: skip
+
+SMALL = {
+    "num_envs": 4,
+    "rollout_length": 16,
+    "num_minibatches": 2,
+    "num_epochs": 2,
+    "hidden_sizes": (8,),
+    "total_timesteps": 256,
+}
