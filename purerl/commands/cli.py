@@ -52,7 +52,7 @@ def main(args: list[str] | None = None, command: click.Command | None = None, na
 
     Args:
       args: the words; None: those of the process, which is then this command's own.
-      command: a single command in place of all of purerl's.
+      command: a single command instead of all of purerl's.
       name: the program's name in its help and its errors.
     """
     shield.up(own=args is None)

@@ -15,7 +15,7 @@ def lpo(key: Key) -> Drifting:
 
 
 def lpo_zero(key: Key) -> Drifting:
-    """Return LPO's network without PPO's clip; initially it is no drift at all."""
+    """Return LPO's network without PPO's clip; initially its drift is zero."""
     return Drifting(drift=LPO.from_nothing(key))
 
 

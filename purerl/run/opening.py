@@ -82,8 +82,8 @@ def old_run(
       folder: the folder of the run.
       display, callbacks: as for `new_run`.
       handed: the objects that it was made of.
-      total_timesteps: in place of its own; schedules follow it from where the run is.
-      options: `RESUMED` ones in place of its own; other devices change no bit if only seeds are spread.
+      total_timesteps: a new length; schedules follow it from the position of the run.
+      options: new values of `RESUMED` options; other devices change no bit if only seeds are spread.
     """
     known(display)
     callbacks = checked(callbacks)

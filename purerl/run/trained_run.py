@@ -257,7 +257,7 @@ def find_policy(
       name: "random", a run's folder (the agent of its first seed that did not fail), an agent's file, zoo/NAME, or
         "module:function".
       environment: its id. What a run was trained on has that run's parameters. None: what the run was trained on.
-      parameters: the parameters of the environment, in place of its own.
+      parameters: the parameters of the environment, instead of its own.
 
     Raises:
       InputError: if there is none of either name, or they do not fit one another.

@@ -79,7 +79,7 @@ def settings(
       flags: values by field name, of `RunOptions`, the algorithm's config or an extension's options.
       parameters: the environment's, by name.
       config_file: a TOML file such as a run's config.toml.
-      config: the algorithm's, in place of the defaults and of configs/.
+      config: the config of the algorithm, instead of the defaults and configs/.
     """
     config_file = toml.file_of(config_file) if config_file else None
     table, source = toml.read(config_file) if config_file else {}, str(config_file)

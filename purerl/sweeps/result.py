@@ -214,7 +214,7 @@ class SweepResult:
 
 
 def save_latest(folder: Path, step: int, tree: PyTree, members: int, plan: SweepPlan) -> None:
-    """Save a sweep's checkpoint with this many members to its folder, in place of the previous one."""
+    """Save a sweep's checkpoint with this many members to its folder; it replaces the previous one."""
     metadata = {"members": members, "settings": dump_sweep(plan)}
     checkpoint.save(folder / "checkpoints", step, tree, metadata, keep=1)
 

@@ -205,7 +205,7 @@ def _catch_exit() -> None:
 
 
 def _new(path: Path) -> IO[bytes]:
-    """Open a new file in place of an older one; a link is removed, not followed."""
+    """Open a new file that replaces an older one; a link is removed, not followed."""
     path.unlink(missing_ok=True)
     return path.open("xb")
 
