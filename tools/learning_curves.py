@@ -5,7 +5,7 @@ python tools/learning_curves.py --all       all that are missing
 python tools/learning_curves.py --table     results/README.md and the pictures, from the files
 python tools/learning_curves.py --check     the first steps again, compared with the published ones
 
-A finished curve stays unless --again is given; a stopped one is resumed.
+A finished curve stays unless --again is given; a stopped one is resumed, and one with fewer seeds gets the others.
 """
 
 import argparse
@@ -35,6 +35,7 @@ from purerl.reporting.files import write_whole
 from purerl.run import agents, cache, opening, plan
 from purerl.run.trained_run import TrainedRun, load_run
 from purerl.settings import agent_file, runs
+from purerl.settings.options import RunOptions
 from purerl.settings.runs import Settings
 from purerl.training import make_trainer
 from purerl.types import Algorithm, Config, EnvironmentSpec
@@ -51,35 +52,44 @@ CHECK_STEPS = 60_000  # environment steps per seed of a check
 def train(figure: Figure, seeds: int | None, again: bool, results: Path = FOLDER) -> int:
     """Train a figure's agents, or resume, and write the result; return the exit code, 0 if it is written."""
     wanted, path = settings_for(figure, seeds), path_of(figure.task, figure.label, results)
-    if path.exists() and not again:
-        print(
-            f"{path}: exists"
-            if same(read(path).head, wanted)
-            else f"{path}: exists, made with other settings; --again makes it again"
-        )
+    before = read(path) if path.exists() and not again else None
+    if before is not None and not same(before.head, wanted):
+        print(f"{path}: exists, made with other settings; --again makes it again")
         return 0
-    folder = RUNS / figure.task.replace("/", "-") / figure.label
-    began, parts = time.time(), dict(_parts(wanted, folder))
+    there = before.head["seeds"] if before else 0
+    missing = wanted.options.seeds - there
+    if missing <= 0:
+        print(f"{path}: exists")
+        return 0
+    folder = RUNS / figure.task.replace("/", "-") / (f"{figure.label}-from-seed-{there}" if there else figure.label)
+    options = dataclasses.replace(wanted.options, seed=wanted.options.seed + there, seeds=missing)
+    began, parts = time.time(), dict(_parts(dataclasses.replace(wanted, options=options), folder))
     for part, settings in parts.items():
         if part.exists() and (again or not _resumable(part, settings)):
             shutil.rmtree(part)
         code = opening.resume(part, plain=True) if part.exists() else opening.start(settings, part, plain=True)
         if code:
             return code
-    first = plan.saved_settings(next(iter(parts)))
-    whole = dataclasses.replace(first, options=dataclasses.replace(first.options, seeds=wanted.options.seeds))
-    text = runs.dump(whole, registry.make(whole.environment, **whole.parameters))
     columns = [metrics_csv.read(part / "metrics.csv") for part in parts]
     joined = {name: np.concatenate([part[name] for part in columns]) for name in COLUMNS}
-    frames = int(joined["env_steps"].max())
-    made = {"figure": figure.label, "frames": frames, "seconds": round(time.time() - began)}
+    made = {"figure": figure.label, "frames": int(joined["env_steps"].max()), "seconds": round(time.time() - began)}
     if figure.judged:
         joined["evaluation_return"] = _judged(figure, list(parts), joined)
         made["judged"] = ", ".join(f"{name} = {value}" for name, value in figure.judged.items())
-    write(path, text, joined, made)
+    if before:
+        joined = {name: np.concatenate([before.columns[name], joined[name]]) for name in COLUMNS}
+        made |= {"seconds": made["seconds"] + before.made["seconds"]}
+        made |= {"earlier": f"seeds below {there}, at commit {before.made['commit']}"}
+    write(path, _head(plan.saved_settings(next(iter(parts))), wanted.options), joined, made)
     print(f"wrote {path}")
-    ship(figure, list(parts), results)
+    ship(figure, list(parts), results, above=float(before.final().max()) if before else float("-inf"))
     return 0
+
+
+def _head(saved: Settings, wanted: RunOptions) -> str:
+    """Return the text of the settings of all seeds, given those of the run of some."""
+    whole = dataclasses.replace(saved, options=dataclasses.replace(saved.options, seed=wanted.seed, seeds=wanted.seeds))
+    return runs.dump(whole, registry.make(whole.environment, **whole.parameters))
 
 
 def _judged(figure: Figure, parts: Sequence[Path], columns: Mapping[str, np.ndarray]) -> np.ndarray:
@@ -90,11 +100,16 @@ def _judged(figure: Figure, parts: Sequence[Path], columns: Mapping[str, np.ndar
     return returns
 
 
-def ship(figure: Figure, parts: Sequence[Path], results: Path = FOLDER) -> None:
-    """Write the agent of the seed with the highest final evaluation into the zoo, if its file is small enough."""
+def ship(figure: Figure, parts: Sequence[Path], results: Path = FOLDER, above: float = float("-inf")) -> None:
+    """Write the agent of the seed with the highest final evaluation into the zoo, if its file is small enough.
+
+    The agent in the zoo, stays where no run exceeds the return `above`.
+    """
     finals = {part: metrics_csv.by_seed(metrics_csv.read(part / "metrics.csv"), "evaluation_return") for part in parts}
     last = [(float(y[-1]), part, seed) for part, curves in finals.items() for seed, (_, y) in curves.items() if len(y)]
     reached, part, seed = max(last)
+    if reached <= above:
+        return
     name = f"{figure.label}-{figure.task.replace('/', '-')}"
     ship_agent(load_run(part), seed, name, results, **{"return": f"{reached:.6g}"})
 

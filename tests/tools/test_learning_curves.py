@@ -120,6 +120,23 @@ def test_finished_curves_stay(script, files, small, capsys):
     assert "--again makes it again" in capsys.readouterr().out and path.read_bytes() == before
 
 
+def test_a_curve_gets_the_seeds_that_are_missing(script, files, small):
+    figure, folder = small
+    path = files.path_of(figure.task, figure.label, folder)
+    before = path.read_bytes()
+    agent = folder / "zoo" / "ppo-CartPole-v1.safetensors"
+    shipped = agent.read_bytes()
+    assert script.train(figure, 3, False, folder) == 0
+    three, two = files.read(path), len(before.splitlines())
+    assert three.head["seeds"] == 3 and three.head["seed"] == 0 and three.made["earlier"].startswith("seeds below 2")
+    assert set(three.columns["seed"]) == {0, 1, 2}
+    rows = [line for line in path.read_bytes().splitlines() if not line.startswith(b"#")]
+    assert set(before.splitlines()[two - 4 :]) <= set(rows) and len(three.final()) == 3
+    assert (agent.read_bytes() != shipped) == bool(three.final()[2] > three.final()[:2].max())
+    path.write_bytes(before)
+    agent.write_bytes(shipped)
+
+
 def test_seeds_on_the_host_are_trained_one_after_the_other(script, files, tmp_path, monkeypatch):
     monkeypatch.setattr(script, "RUNS", tmp_path / "runs")
     changes = {"total_timesteps": 64, "num_envs": 2, "rollout_length": 16, "hidden_sizes": [8], "sampler": "serial"}
