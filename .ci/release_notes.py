@@ -14,12 +14,12 @@ def notes(tag: str) -> str:
     """Return the changelog's section of a tag.
 
     Raises:
-      SystemExit: if the tag is not the version of purerl/__init__.py, or the changelog has no dated section of it.
+      SystemExit: if the tag is not the version of the package, or the changelog has no dated section of it.
     """
-    version = re.search(r'^__version__ = "(.+)"$', (ROOT / "purerl" / "__init__.py").read_text(), re.MULTILINE)
+    version = re.search(r'^VERSION = "(.+)"$', (ROOT / "purerl" / "catalog" / "version.py").read_text(), re.MULTILINE)
     assert version is not None
     if tag != f"v{version[1]}":
-        raise SystemExit(f"the tag is '{tag}', the version v{version[1]}: change purerl/__init__.py first")
+        raise SystemExit(f"the tag is '{tag}', the version v{version[1]}: change purerl/catalog/version.py first")
     changelog = (ROOT / "CHANGELOG.md").read_text()
     section = re.search(
         rf"^## {re.escape(version[1])} \((\d{{4}}-\d\d-\d\d)\)\n(.*?)(?=^## |\Z)", changelog, re.M | re.S

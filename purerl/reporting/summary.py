@@ -12,7 +12,7 @@ from typing import Any
 import jax
 import numpy as np
 
-from purerl import __version__
+from purerl.catalog.version import VERSION
 from purerl.errors import InputError
 from purerl.functional import statistics
 from purerl.reporting.files import write_whole
@@ -93,7 +93,7 @@ def versions(*more: str) -> dict[str, str]:
     for package in more:
         with contextlib.suppress(importlib.metadata.PackageNotFoundError):
             found[package] = importlib.metadata.version(package)
-    return {"purerl": __version__, "python": platform.python_version(), **found}
+    return {"purerl": VERSION, "python": platform.python_version(), **found}
 
 
 def write(path: Path, summary: Mapping[str, object]) -> None:

@@ -11,7 +11,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from purerl import __version__
+from purerl.catalog.version import VERSION
 from purerl.errors import InputError, told
 from purerl.settings import agent_file
 from purerl.trust import reading
@@ -81,7 +81,7 @@ def read(path: Path) -> dict[str, Any]:
     written = table.get("format", FORMAT)
     if written != FORMAT:
         by = table.get("version", "another version")
-        raise InputError(f"{path} has format {written}, written by purerl {by}; purerl {__version__} reads {FORMAT}")
+        raise InputError(f"{path} has format {written}, written by purerl {by}; purerl {VERSION} reads {FORMAT}")
     return table
 
 
@@ -155,7 +155,7 @@ def text(comment: str, sections: Mapping[str, Any]) -> str:
       comment: its first line.
       sections: dataclasses or mappings by headline: "" for none, "# a comment" or "[a table]"; empty ones are left out.
     """
-    lines = [f"# {comment}", *entries({"format": FORMAT, "version": __version__})]
+    lines = [f"# {comment}", *entries({"format": FORMAT, "version": VERSION})]
     for headline, values in sections.items():
         written = entries(values)
         lines += ["", headline, *written] if headline and written else written
