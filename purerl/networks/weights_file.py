@@ -6,9 +6,7 @@ An array is read only if its name, its shape and its dtype are the expected ones
 from pathlib import Path
 
 import jax.numpy as jnp
-import numpy as np
 
-from purerl.errors import InputError, unknown
 from purerl.networks.meta_network import Layer, MetaSizes, layer_shapes
 from purerl.trust import reading
 
@@ -55,31 +53,13 @@ def read(path: str | Path, sizes: MetaSizes = MetaSizes()) -> dict[str, Layer]:
     Raises:
       InputError: if there is no such file, or it holds anything but the expected arrays.
     """
-    found = _arrays(path, array_shapes(sizes))
+    shapes = array_shapes(sizes)
+    with reading.arrays(Path(path), reading.TABLE, follow=True) as (there, file):
+        reading.check_shapes(path, there, shapes)
+        found = {name: file[name] for name in shapes}
+    reading.check_finite(path, found)
     kernel = lambda layer, shape: jnp.asarray(found[f"{NAMES[layer]}/w"].reshape(shape))
     return {
         layer: Layer(kernel(layer, shape), jnp.asarray(found[f"{NAMES[layer]}/b"]))
         for layer, shape in layer_shapes(sizes).items()
     }
-
-
-def _arrays(path: str | Path, shapes: dict[str, tuple[int, ...]]) -> dict[str, np.ndarray]:
-    with reading.arrays(Path(path), reading.TABLE, follow=True) as (there, file):
-        _check_kinds(path, there, shapes)
-        found = {name: file[name] for name in shapes}
-    for name, array in found.items():
-        if not np.isfinite(array).all():
-            raise InputError(f"{name} of {path} holds a number that is not finite")
-    return found
-
-
-def _check_kinds(path: str | Path, there: reading.Kinds, shapes: dict[str, tuple[int, ...]]) -> None:
-    for name in there:
-        if name not in shapes:
-            raise unknown(f"array in {path}", name, shapes)
-    for name, wanted in shapes.items():
-        if name not in there:
-            raise InputError(f"{path} has no array {name}; it must hold the {len(shapes)} arrays of disco_103.npz")
-        shape, dtype = there[name]
-        if shape != wanted or dtype != np.float32:
-            raise InputError(f"{name} of {path} is {dtype}{list(shape)}; it must be float32{list(wanted)}")

@@ -13,6 +13,7 @@ from purerl import registry, trust, zoo
 from purerl.catalog.objectives import OBJECTIVES, ObjectiveEntry
 from purerl.errors import InputError, unknown
 from purerl.settings import agent_file
+from purerl.trust import reading
 
 if TYPE_CHECKING:
     import numpy as np
@@ -89,21 +90,10 @@ def _filled(start: Any, arrays: "Mapping[str, np.ndarray]", path: Path) -> Any:
     """Return a start with the numbers of a file."""
     import jax
     import jax.numpy as jnp
-    import numpy as np
 
-    wanted = _leaves(start)
-    for name in arrays:
-        if name not in wanted:
-            raise unknown(f"array in {path}", name, wanted)
-    for name, like in wanted.items():
-        if name not in arrays:
-            raise InputError(f"{path} has no array {name}; it must hold {', '.join(wanted)}")
-        found = arrays[name]
-        if found.shape != like.shape or found.dtype != np.float32:
-            raise InputError(
-                f"{name} of {path} is {found.dtype}{list(found.shape)}; it must be float32{list(like.shape)}"
-            )
-        if not np.isfinite(found).all():
-            raise InputError(f"{name} of {path} holds a number that is not finite")
+    reading.check_shapes(
+        path, {name: (x.shape, x.dtype) for name, x in arrays.items()}, {n: x.shape for n, x in _leaves(start).items()}
+    )
+    reading.check_finite(path, arrays)
     with_path = lambda path, leaf: arrays.get(jax.tree_util.keystr(path, simple=True, separator="."), leaf)
     return jax.tree.map(jnp.asarray, jax.tree_util.tree_map_with_path(with_path, start))

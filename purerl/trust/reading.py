@@ -19,7 +19,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from purerl.errors import InputError
+from purerl.errors import InputError, unknown
 
 if TYPE_CHECKING:
     import numpy as np
@@ -213,6 +213,33 @@ DAMAGES = (
     *(OSError, ValueError, KeyError, EOFError, TypeError, OverflowError, MemoryError, RecursionError, SyntaxError),
     *(zipfile.BadZipFile, zlib.error, tokenize.TokenError, NotImplementedError, RuntimeError),
 )  # what NumPy and zipfile raise where a file is not what it should be
+
+
+def check_shapes(path: str | Path, there: Kinds, shapes: Mapping[str, tuple[int, ...]]) -> None:
+    """Check that arrays have the expected names and shapes, and are f32.
+
+    Raises:
+      InputError: for an array too many, too few, or of another shape or dtype; it names `path`.
+    """
+    for name in there:
+        if name not in shapes:
+            raise unknown(f"array in {path}", name, shapes)
+    for name, wanted in shapes.items():
+        if name not in there:
+            held = ", ".join(shapes) if len(shapes) <= 12 else f"{len(shapes)} arrays"
+            raise InputError(f"{path} has no array {name}; it must hold {held}")
+        shape, dtype = there[name]
+        if shape != wanted or dtype != "float32":
+            raise InputError(f"{name} of {path} is {dtype}{list(shape)}; it must be float32{list(wanted)}")
+
+
+def check_finite(path: str | Path, found: "Mapping[str, np.ndarray]") -> None:
+    """Check that arrays hold finite numbers; raise an InputError for the first that does not."""
+    import numpy as np
+
+    for name, array in found.items():
+        if not np.isfinite(array).all():
+            raise InputError(f"{name} of {path} holds a number that is not finite")
 
 
 def _check_list(path: Path) -> None:
