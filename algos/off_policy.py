@@ -17,6 +17,7 @@ from purerl.replay.prioritized import prioritized
 from purerl.replay.uniform import Replay, uniform
 from purerl.spaces import Space
 from purerl.types import LEARNING, Array, EnvironmentSpec, Key, Metrics, PyTree, Rollout, number, pytree, static
+from purerl.xla.once import traced_once
 from purerl.xla.vmap_cond import any_member
 
 T = TypeVar("T")
@@ -183,7 +184,7 @@ def learn_from_replay(
         chosen = jax.tree.map(lambda new, old: jnp.where(started, new, old), learned, agent._replace(replay=()))
         return chosen._replace(replay=stored), jax.tree.map(lambda m: jnp.where(started, m, 0), metrics)
 
-    @partial(jax.jit, inline=True)  # traced once, for the shapes of the metrics and for the branch
+    @traced_once  # for the shapes of the metrics and for the branch
     def learn(agent: A, key: Key, started: Array) -> tuple[A, Metrics]:
         if config.num_gradient_steps == 1:
             return once(agent, key, started)

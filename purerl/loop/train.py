@@ -18,6 +18,7 @@ from purerl.loop.vector import VectorEnvironment, VectorState, vectorize
 from purerl.prng import convert, update_keys
 from purerl.types import Algorithm, AlgorithmFactory, Array, Config, Environment, EnvironmentSpec, Key, PyTree, Rollout
 from purerl.xla import packing
+from purerl.xla.once import traced_once
 from purerl.xla.trees import where
 
 LONGEST = 1e15  # environment steps of a run
@@ -244,7 +245,7 @@ def curve_points(num_updates: int, num_points: int) -> np.ndarray:
 
 def advance(trainer: Trainer, state: TrainState, num_updates: Array) -> tuple[TrainState, TrainMetrics]:
     """Take i32[] updates, at least one; return the state and the means of the updates' metrics."""
-    step = jax.jit(trainer.step, inline=True)  # traced once, for the shapes of the metrics and for the loop
+    step = traced_once(trainer.step)  # for the shapes of the metrics and for the loop
     metrics = jax.eval_shape(step, state)[1]
 
     def one(_: Array, loop_carry: tuple[TrainState, MetricsSum]) -> tuple[TrainState, MetricsSum]:

@@ -13,6 +13,7 @@ from purerl.errors import InputError
 from purerl.optim.optimizers import apply_gradients, array_by_array
 from purerl.types import Array, Key, Metrics, PyTree
 from purerl.xla.accumulation import minibatch_gradient
+from purerl.xla.once import traced_once
 from purerl.xla.packing import pack
 from purerl.xla.permutation import permutation
 
@@ -177,7 +178,7 @@ def shuffled_minibatches(
     orders = jax.vmap(lambda k: permutation(k, size))(jax.random.split(key, num_epochs))
     orders = orders.reshape(num_epochs * num_minibatches, size // num_minibatches)
 
-    step = jax.jit(step, inline=True)  # traced once, for the names of the metrics and for the loop
+    step = traced_once(step)  # for the names of the metrics and for the loop
     first = jax.tree.map(lambda x: x[: size // num_minibatches], batch)
     names = sorted(jax.eval_shape(step, learner, first)[1])
     begin, unpack = pack(learner, leading=0)

@@ -8,7 +8,6 @@ import math
 import time
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
-from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol, cast
 
@@ -26,6 +25,7 @@ from purerl.loop.train import PER_ENVIRONMENT, TrainState
 from purerl.run import failures
 from purerl.types import Array, PyTree
 from purerl.xla import backend
+from purerl.xla.once import traced_once
 from purerl.xla.trees import strong, where
 
 EVALUATION_BATCH = 32  # episodes of one call of `evaluate`
@@ -205,7 +205,7 @@ def with_failed(progress: Progress, before: Progress, failed: np.ndarray) -> Pro
 def functions(make: MakeFromSetup, setup: Setup, seed: int, num_seeds: int, mesh: Mesh) -> CompiledFunctions:
     """Return the functions for seeds seed .. seed + num_seeds - 1 of a run, spread over a mesh."""
 
-    @partial(jax.jit, inline=True)  # traced once, for the shapes of the metrics and for the training
+    @traced_once  # for the shapes of the metrics and for the training
     def step(setup: Setup, state: TrainState) -> tuple[TrainState, TrainMetrics]:
         return make(setup).step(state)
 

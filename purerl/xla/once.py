@@ -1,4 +1,4 @@
-"""Values that XLA computes once, instead of again in each of their consumers.
+"""What is done once: values that XLA computes once instead of in each of their consumers, functions traced once.
 
 Reason: on a CPU XLA fuses a cheap producer into every consumer, and removes a barrier before it does. A sampled action
 is computed again for each part of the state that a step returns. What a loop returns is in memory, if the compiler does
@@ -17,6 +17,7 @@ from purerl.types import Key, PyTree
 from purerl.xla import backend, switches
 
 T = TypeVar("T", bound=PyTree)
+F = TypeVar("F", bound=Callable[..., PyTree])
 RARE = np.uint32(0x9E3779B9)  # of a key's first word, for which the same value is computed twice
 
 
@@ -33,3 +34,8 @@ def once(function: Callable[[Key], T], key: Key) -> T:
     start = jax.tree.map(lambda x: jnp.zeros(x.shape, x.dtype), jax.eval_shape(function, key))
     turn = lambda state: (state[0] + 1, function(key))
     return jax.lax.while_loop(lambda state: state[0] < turns, turn, (jnp.int32(0), start))[1]
+
+
+def traced_once(function: F) -> F:
+    """Return a function that JAX traces once for each set of shapes, also where its shapes and its values are asked."""
+    return jax.jit(function, inline=True)  # type: ignore[return-value]

@@ -38,6 +38,7 @@ from purerl.types import (
     Rollout,
 )
 from purerl.wrappers import DomainRandomization
+from purerl.xla.once import traced_once
 
 R = TypeVar("R")
 Ts = TypeVarTuple("Ts")
@@ -175,7 +176,7 @@ class LevelTrainer(CompiledTrainer):
 
     def _learned(self, learner: PyTree, choice: Choice, key: Key, rollout: Rollout) -> tuple[PyTree, Metrics]:
         """Return the learner and its metrics; with a gate, it learns only from replayed levels."""
-        learn = jax.jit(lambda: self.plain.update(learner, key, rollout), inline=True)
+        learn = traced_once(lambda: self.plain.update(learner, key, rollout))
         if self.options.levels == "plr":
             return learn()
         zeros = jax.tree.map(lambda x: jnp.zeros(x.shape, x.dtype), jax.eval_shape(learn)[1])
