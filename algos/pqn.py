@@ -154,7 +154,12 @@ def pqn(
         features, _ = base.step(params["body"], after, rollout.next_observation)
         next_value = jnp.max(q_values(params, features, rollout.next_observation), axis=-1)
         return lambda_returns(
-            rollout.reward, next_value, rollout.terminated, rollout.done, config.discount, config.q_lambda
+            rollout.reward,
+            next_value,
+            rollout.terminated,
+            rollout.done,
+            discount=config.discount,
+            trace_lambda=config.q_lambda,
         )
 
     def loss(params: PyTree, batch: QBatch, carry: PyTree) -> tuple[Array, Metrics]:

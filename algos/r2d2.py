@@ -190,11 +190,21 @@ def r2d2(
             return _targets(window, next_value), window.last
         value = unscale(next_value)
         if config.target == "peng":
-            y = lambda_returns(reward, value, terminated, done, config.discount, config.trace_lambda)
+            y = lambda_returns(
+                reward, value, terminated, done, discount=config.discount, trace_lambda=config.trace_lambda
+            )
         else:
             later = lambda x: jnp.concatenate([x[1:], jnp.zeros_like(x[:1])])
             trace = config.trace_lambda * greedy.astype(jnp.float32)
-            y = retrace(reward, value, later(unscale(taken)), later(trace), terminated, done, config.discount)
+            y = retrace(
+                reward,
+                value,
+                next_taken=later(unscale(taken)),
+                trace=later(trace),
+                terminated=terminated,
+                done=done,
+                discount=config.discount,
+            )
         return rescale(y), last_of_episode(done)
 
     return Algorithm(init=init, initial_carry=q.initial_carry, act=act, update=update)

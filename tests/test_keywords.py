@@ -11,12 +11,9 @@ FOLDERS = ("purerl", "algos", "envs", "benchmarks", "scripts", "tools")
 MOST = 5  # positional arguments of a call
 POSITIONAL = {  # names of functions that take arguments by position only
     *("reshape", "transpose", "partial"),  # of any number
-    *("train", "_advance", "traced"),  # compiled or vmapped: their arguments' axes go by position
+    *("act", "train", "_advance", "traced"),  # compiled or vmapped: their arguments' axes go by position
+    "cond",  # JAX's: its operands
     "auto_detect_unset_distributed_params",  # JAX's
-}
-TO_BE_DONE = {  # packages whose calls are not all named yet: only remove from this list
-    "algos",
-    "extensions",
 }
 
 
@@ -72,11 +69,6 @@ def long_calls(tree):
                 yield node.lineno, name
 
 
-def package(path):
-    """Return the package of purerl that a file is in, or the file's name."""
-    return path.parts[1] if path.parts[0] == "purerl" else path.parts[0]
-
-
 def test_records_are_built_by_keyword():
     found = trees()
     names = records(found)
@@ -89,9 +81,7 @@ def test_records_are_built_by_keyword():
 def test_long_calls_name_their_arguments():
     product = {path: tree for path, tree in trees().items() if path.parts[0] in ("purerl", "algos", "envs")}
     long = {path: found for path, tree in product.items() if (found := list(long_calls(tree)))}
-    done = {path: found for path, found in long.items() if package(path) not in TO_BE_DONE}
-    assert not done, "\n".join(f"{path}:{line} {name}" for path, found in done.items() for line, name in found)
-    assert {package(path) for path in long} >= TO_BE_DONE, "remove what is done from TO_BE_DONE"
+    assert not long, "\n".join(f"{path}:{line} {name}" for path, found in long.items() for line, name in found)
 
 
 def test_the_rules_see_what_they_forbid():

@@ -197,8 +197,8 @@ FAULTS: dict[str, list[tuple[str, ...]]] = {
             '_, after = base.unroll(params["body"], rollout.carry, rollout.observation, rollout.done & False)',
         ),
         (
-            "rollout.reward, next_value, rollout.terminated, rollout.done",
-            "rollout.reward, next_value, rollout.done, rollout.done",
+            "            rollout.terminated,\n            rollout.done,",
+            "            rollout.done,\n            rollout.done,",
             LIMITS,
         ),
     ],

@@ -196,7 +196,7 @@ def _check_groups(algorithm: AlgorithmFactory, config: Config, env: Duo, name: s
     if difference(host(begun.opt_state), host(fresh.opt_state)) is not None:
         raise InputError(f"{name}: a policy that starts from a trained agent does not start with a new optimizer")
     checks.append(Check("starts from a trained agent with schedules that start over"))
-    return [*checks, _check_frozen(trainer, algorithm, config, state, env, name)]
+    return [*checks, _check_frozen(trainer, algorithm, config, state, env=env, name=name)]
 
 
 def _with(env: Duo, algorithm: AlgorithmFactory, config: Config, shared: Any, **settings: Any) -> CompiledTrainer:

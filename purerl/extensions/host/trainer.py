@@ -265,7 +265,14 @@ class HostTrainer:
         version = int(state.num_updates)
         if self._actors is None:
             length, deterministic = self._config.rollout_length, self._settings.deterministic
-            self._actors = Actors(self._groups, self._acting, state.key, version, length, deterministic)
+            self._actors = Actors(
+                self._groups,
+                self._acting,
+                state.key,
+                version=version,
+                length=length,
+                deterministic=deterministic,
+            )
             self._actors.publish(version, self._acting.copy(self._acting.part(state.agent)))
         return self._actors.take(version)
 

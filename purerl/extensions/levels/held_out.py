@@ -81,7 +81,9 @@ def play_levels(
     @backend.jit
     def play(agents: PyTree) -> Any:
         def one(agent: PyTree, level: Level, key: Key) -> Evaluation:
-            return play_episodes(algorithm, on_level(env, level), agent, key, episodes, MAX_STEPS, True)
+            return play_episodes(
+                algorithm, on_level(env, level), agent, key, num_episodes=episodes, max_steps=MAX_STEPS, explore=True
+            )
 
         on_all = jax.vmap(one, in_axes=(None, 0, 0))
         return jax.vmap(on_all, in_axes=(0, None, None))(agents, stacked, jax.random.split(key, len(levels)))

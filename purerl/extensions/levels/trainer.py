@@ -132,7 +132,12 @@ class LevelTrainer(CompiledTrainer):
         replays = ready & (jax.random.uniform(key_kind) < options.levels_replay_probability)
         kind = jnp.where(replays, REPLAYED, NEW)
         place = buffers.draw(
-            key_place, buffer, config.num_envs, now, options.levels_temperature, options.levels_staleness
+            key_place,
+            buffer,
+            config.num_envs,
+            now,
+            temperature=options.levels_temperature,
+            staleness=options.levels_staleness,
         )
         sources = [
             lambda: _drawn(self.space, key_new, config.num_envs),
@@ -159,10 +164,10 @@ class LevelTrainer(CompiledTrainer):
                 values.reward,
                 values.value,
                 values.next_value,
-                rollout.terminated,
-                rollout.done,
-                self.config.discount,
-                self.config.gae_lambda,
+                terminated=rollout.terminated,
+                done=rollout.done,
+                discount=self.config.discount,
+                gae_lambda=self.config.gae_lambda,
             )
             score = scores.positive_value_loss(advantage)
         else:

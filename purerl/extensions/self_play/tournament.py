@@ -74,7 +74,7 @@ def search_points(env: Environment, config: SelfPlayConfig, agent: SelfPlayAgent
     for first, second in zip(*np.tril_indices(len(names), -1), strict=True):
         pair, players = jnp.array([first, second], jnp.int32), (names[first], names[second])
         won[first, second] = _games(
-            env, config, agent, jax.random.fold_in(key, first * len(names) + second), pair, players
+            env, config, agent, jax.random.fold_in(key, first * len(names) + second), pair=pair, players=players
         )
         won[second, first] = 2 * EPISODES - won[first, second]
     return won
@@ -108,7 +108,9 @@ def _games(
         return jax.vmap(lambda key, one: first(game, key, one))(keys, situation), carry, ()
 
     plays = Algorithm(init=lambda key: (), initial_carry=lambda num: (), act=act, update=lambda *agent: agent[:2])
-    total = play_episodes(plays, Against(game, opponent=second), (), key, 2 * EPISODES, MAX_STEPS, False).episode_return
+    against = Against(game, opponent=second)
+    played = play_episodes(plays, against, (), key, num_episodes=2 * EPISODES, max_steps=MAX_STEPS, explore=False)
+    total = played.episode_return
     return jnp.sum(jnp.where(total > 0, 1.0, jnp.where(total == 0, 0.5, 0.0)))
 
 

@@ -90,7 +90,7 @@ def test_games_between_selves_that_plan_differ(games_of, monkeypatch):
     """Two random moves take two to four of seven; whoever plays by chance needs none."""
     played = []
 
-    def look(plays, env, *_):
+    def look(plays, env, *_, **__):
         played.append(env.env)
         return SimpleNamespace(episode_return=jnp.ones(1))
 
