@@ -4,7 +4,7 @@ import ast
 
 import pytest
 
-from tests.test_layers import MODULES
+from tests.helpers.sources import modules
 
 LOOKUPS = {"__import__", "entry_points", "find_spec", "import_module", "run_module", "run_path"}
 NEVER = {"eval", "exec"} | {f"{of}.{name}" for of in ("pickle", "marshal", "dill") for name in ("load", "loads")}
@@ -55,8 +55,8 @@ def through_no_door(module, tree):
 
 
 def test_names_become_code_behind_one_door():
-    assert not [found for module, tree in MODULES.items() for found in through_no_door(module, tree)]
-    used = {(module, function) for module in MODULES for function, *_ in lookups(MODULES[module])}
+    assert not [found for module, tree in modules().items() for found in through_no_door(module, tree)]
+    used = {(module, function) for module in modules() for function, *_ in lookups(modules()[module])}
     assert BY_NAME.keys() <= used, "an exception that nothing needs"
 
 
@@ -77,10 +77,10 @@ def test_the_rule_sees_what_it_forbids(code):
 
 def test_arrays_are_no_pickles():
     """NumPy loads pickles only where a call allows it."""
-    given = [word.arg for tree in MODULES.values() for word in ast.walk(tree) if isinstance(word, ast.keyword)]
+    given = [word.arg for tree in modules().values() for word in ast.walk(tree) if isinstance(word, ast.keyword)]
     allowed = [
         word.value
-        for tree in MODULES.values()
+        for tree in modules().values()
         for word in ast.walk(tree)
         if isinstance(word, ast.keyword) and word.arg == "allow_pickle"
     ]
@@ -111,9 +111,9 @@ def shown_raw(tree):
 
 def test_texts_in_pictures_are_literal():
     """In what draws, each text that is no constant passes `plot.literal`."""
-    uses = {module for module, tree in MODULES.items() if "matplotlib" in ast.unparse(tree)}
-    assert {module for module in uses if "set_title" in ast.unparse(MODULES[module])} <= DRAWING
-    assert not {module: raw for module in DRAWING if (raw := shown_raw(MODULES[module]))}
+    uses = {module for module, tree in modules().items() if "matplotlib" in ast.unparse(tree)}
+    assert {module for module in uses if "set_title" in ast.unparse(modules()[module])} <= DRAWING
+    assert not {module: raw for module in DRAWING if (raw := shown_raw(modules()[module]))}
     assert shown_raw(ast.parse("axes.set_title(name)\naxes.plot(x, label=f'{name}')")) == ["name", "f'{name}'"]
 
 
@@ -143,7 +143,7 @@ READERS = {  # functions that open files or parse what they hold, beside `trust.
 
 
 def test_files_are_read_by_one_reader():
-    files = {name: tree for name, tree in MODULES.items() if not name.startswith(("purerl.envs", "purerl.algos"))}
+    files = {name: tree for name, tree in modules().items() if not name.startswith(("purerl.envs", "purerl.algos"))}
     found = {
         (module, function)
         for module, tree in files.items()

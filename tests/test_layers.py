@@ -6,9 +6,8 @@ Every folder and every flat file of `purerl` has a list of its own. A list that 
 import ast
 import functools
 import sys
-from pathlib import Path
 
-ROOT = Path(__file__).parent.parent
+from tests.helpers.sources import ROOT, edges, imported, modules, package_edges
 
 CONTRACTS = {
     "errors": set(),
@@ -259,57 +258,10 @@ SIDE_OF = {  # files that are one package's side, imported where it is used
 }
 
 
-def modules():
-    """Return {dotted name: syntax tree} of the package; envs and algos are linked into it."""
-    found = {}
-    for folder, package in (("purerl", "purerl"), ("envs", "purerl.envs"), ("algos", "purerl.algos")):
-        for path in sorted((ROOT / folder).rglob("*.py")):
-            parts = path.relative_to(ROOT / folder).with_suffix("").parts
-            if folder == "purerl" and parts[0] in ("envs", "algos"):
-                continue
-            found[".".join([package, *parts]).removesuffix(".__init__")] = ast.parse(path.read_text(encoding="utf-8"))
-    return found
-
-
-def imported(tree, within_functions=True):
-    """Return the dotted names that a file imports, `from a.b import c` as "a.b.c"; or only those at its top level."""
-    for_types = {
-        id(inner)
-        for node in ast.walk(tree)
-        if isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test)
-        for statement in node.body
-        for inner in ast.walk(statement)
-    }
-    names = set()
-    for node in ast.walk(tree) if within_functions else tree.body:
-        if id(node) in for_types:
-            continue
-        if isinstance(node, ast.Import):
-            names |= {alias.name for alias in node.names}
-        elif isinstance(node, ast.ImportFrom):
-            assert node.level == 0, "imports are absolute"
-            names |= {f"{node.module}.{alias.name}" for alias in node.names}
-    return names
-
-
 def room(module):
     """Return the folder or flat file of purerl that a module is in: "loop", "types", "extensions.levels", ..."""
     parts = module.split(".")[1:] or ["__init__"]
     return ".".join(parts[:2]) if parts[0] == "extensions" else parts[0]
-
-
-def edges(trees):
-    """Return {module: the modules of the package that it imports}; a name in a module counts as that module."""
-    found = {}
-    for module, tree in trees.items():
-        targets = set()
-        for name in imported(tree):
-            while name not in trees and "." in name:
-                name = name.rsplit(".", 1)[0]
-            if name in trees and not module.startswith(name + "."):  # not the package that the module is in
-                targets.add(name)
-        found[module] = targets - {module}
-    return found
 
 
 def circle(graph):
@@ -340,14 +292,10 @@ def longest_chain(graph):
     return max(map(chain, sorted(graph)), key=len)
 
 
-MODULES = modules()
-EDGES = edges(MODULES)
-
-
 def room_edges():
     """Return {room: the other rooms that it imports}."""
-    found = {room(module): set() for module in MODULES}
-    for module, targets in EDGES.items():
+    found = {room(module): set() for module in modules()}
+    for module, targets in package_edges().items():
         found[room(module)] |= {room(target) for target in targets} - {room(module), "__init__"}
     return found
 
@@ -361,12 +309,12 @@ def test_a_room_imports_what_its_list_allows_and_uses_all_of_it():
 
 def test_the_package_itself_is_not_imported():
     """Its public names are for users; the package imports them from where they are defined."""
-    names = {name for tree in MODULES.values() for name in imported(tree) if name.count(".") <= 1}
-    assert not {name for name in names if name.startswith("purerl") and name not in MODULES}
+    names = {name for tree in modules().values() for name in imported(tree) if name.count(".") <= 1}
+    assert not {name for name in names if name.startswith("purerl") and name not in modules()}
 
 
 def test_no_circle_among_files():
-    assert circle(EDGES) is None
+    assert circle(package_edges()) is None
 
 
 def test_storeys():
@@ -387,16 +335,16 @@ def test_flat_files_are_few():
 
 def test_the_loop_reaches_contracts_and_what_runs_programs():
     """Neither networks nor mathematics nor the host: a change there cannot break the loop."""
-    reached, todo = set(), [module for module in MODULES if room(module) == "loop"]
+    reached, todo = set(), [module for module in modules() if room(module) == "loop"]
     while todo:
-        new = EDGES[todo.pop()] - reached
+        new = package_edges()[todo.pop()] - reached
         reached |= new
         todo += new
     assert {room(module) for module in reached} <= {*CONTRACTS, "__init__", "devices", "loop", "wrappers", "xla"}
 
 
 def libraries(module, **where):
-    return {name.split(".")[0] for name in imported(MODULES[module], **where)} - sys.stdlib_module_names
+    return {name.split(".")[0] for name in imported(modules()[module], **where)} - sys.stdlib_module_names
 
 
 def test_contracts_import_jax_and_numpy_only():
@@ -406,7 +354,7 @@ def test_contracts_import_jax_and_numpy_only():
 
 
 def test_heavy_packages_are_imported_where_they_are_used():
-    heavy = {name: libraries(name, within_functions=False) & (HEAVY - SIDE_OF.get(name, set())) for name in MODULES}
+    heavy = {name: libraries(name, within_functions=False) & (HEAVY - SIDE_OF.get(name, set())) for name in modules()}
     assert not {name: found for name, found in heavy.items() if found}
 
 
@@ -419,4 +367,4 @@ def test_the_rules_see_what_they_forbid():
     assert edges(trees) == {"purerl": set(), "purerl.a.b": {"purerl.c"}, "purerl.c": set()}
     assert circle({"a": {"b"}, "b": {"c"}, "c": {"b"}}) == ["b", "c"] and circle({"a": {"b", "c"}, "b": {"c"}}) is None
     assert longest_chain({"a": {"b", "c"}, "b": {"c"}}) == ["a", "b", "c"]
-    assert len(MODULES) > 200 and "purerl.types" in EDGES["purerl.loop.vector"]
+    assert len(modules()) > 200 and "purerl.types" in package_edges()["purerl.loop.vector"]
