@@ -107,7 +107,7 @@ def self_tuned(factory: AlgorithmFactory, names: Sequence[str], learning_rate: A
                 return split_floats(agent)[0], (agent, metrics)
 
             def along(trace: list[Array], direction: Array) -> tuple[PyTree, list[Array]]:
-                start = [decay * z for z in trace]
+                start = [decay * jnp.where(jnp.isfinite(z), z, 0.0) for z in trace]  # one overflow is not kept
                 _, tangent, aux = jax.jvp(learn, (floats, free), (start, direction), has_aux=True)
                 return aux, tangent
 

@@ -71,6 +71,14 @@ def test_the_trace_is_the_derivative_of_the_update(first_update):
     np.testing.assert_array_equal(np.sign(stepped - after.free), -np.sign(gradient))
 
 
+def test_an_overflow_does_not_end_the_tuning(first_update):
+    trainer, before, key, rollout, after, _ = first_update
+    broken = before._replace(trace=[jnp.full_like(z, jnp.inf) for z in before.trace])
+    tuned, _ = jax.jit(trainer.algorithm.update)(broken, key, rollout)
+    assert all(jnp.isfinite(z).all() for z in tuned.trace) and jnp.isfinite(tuned.free).all()
+    np.testing.assert_allclose(tuned.trace[0], after.trace[0], rtol=1e-3, atol=1e-6)
+
+
 def test_numbers_stay_within_their_ranges():
     for name, scale in tuning.SCALES.items():
         value = getattr(PPOConfig(), name)
