@@ -40,6 +40,10 @@ def _as_given(options: object, run: object, env: Environment) -> Any:
     return options
 
 
+def _nothing(options: object) -> dict[str, bytes]:
+    return {}
+
+
 class Extension(NamedTuple):
     """A feature around the training loop.
 
@@ -63,6 +67,9 @@ class Extension(NamedTuple):
     # (env, config) -> why a run uses it whatever the options are, such as "X runs on the host"; "": the options say it
     prepare: Callable[[Any, Any, Any], Any] = _as_given
     # (options, run: `purerl.settings.runs.Settings`, env) -> what `wrap` is given: loads, once, what the options name
+    keeps: Callable[[Any], Mapping[str, bytes]] = _nothing
+    # options -> {name: content} of files that the job's folder keeps: `prepare` finds them in `run.folder`, so that a
+    # job goes on where what the options name has moved or changed
     starts: bool = False  # whether `prepare` also loads the agents that the run's option `start` names
     finish: Callable[[Any], list[str]] | None = None  # (a completed `purerl.run.run.Run`) -> lines to print
     checks: Callable[[AlgorithmFactory, Any, Any, str], list[Any]] | None = None

@@ -5,9 +5,10 @@ import os
 import secrets
 import shutil
 from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any
+from typing import IO, Any
 
 from purerl.devices import distributed
 from purerl.errors import InputError
@@ -19,7 +20,12 @@ from purerl.trust import reading
 
 
 def enter_folder(
-    kind: JobKind, out: Path | None, words: tuple[str, ...], text: str, resume: bool = False
+    kind: JobKind,
+    out: Path | None,
+    words: tuple[str, ...],
+    text: str,
+    resume: bool = False,
+    files: Mapping[str, bytes] = MappingProxyType({}),
 ) -> tuple[Path, bool]:
     """Return (a job's folder with its settings in it, whether to resume the job in it).
 
@@ -29,6 +35,7 @@ def enter_folder(
       words: the words of the name.
       text: the text of the file of settings.
       resume: continue the job in `out` if there is one; its settings must be the same.
+      files: the content of further files of a new folder, by name.
 
     Raises:
       InputError: if the folder exists, cannot be written or holds another job.
@@ -37,17 +44,20 @@ def enter_folder(
     def enter() -> str:
         if resume and out is not None and out.exists():
             check_same(out / kind.file, text, kind.noun)
+            for name, content in files.items():
+                if reading.content(out / name, reading.TABLE) != content:
+                    raise InputError(f"{out} holds another {kind.noun}: its {name} differs")
             return f"+{out}"
-        return f"-{new_folder(out, *words, file=kind.file, text=text)}"
+        return f"-{new_folder(out, *words, files={**files, kind.file: text})}"
 
     found = distributed.first_does(enter)
     return Path(found[1:]), found[0] == "+"
 
 
-def new_folder(out: Path | None, *words: str, file: str, text: str) -> Path:
+def new_folder(out: Path | None, *words: str, files: Mapping[str, str | bytes]) -> Path:
     """Create a folder, named or `runs/<words>-<n>` such as `runs/ppo-CartPole-v1-1`, and return it.
 
-    It appears with a file of this text in it, so that there is no folder that neither begins nor resumes.
+    It appears with its files, by name, in it, so that there is no folder that neither begins nor resumes.
     """
     name, n = "-".join(words).replace("/", "-").replace(":", "-"), 1
     while True:
@@ -55,7 +65,7 @@ def new_folder(out: Path | None, *words: str, file: str, text: str) -> Path:
         try:
             folder.parent.mkdir(parents=True, exist_ok=True)
             if not os.path.lexists(folder):
-                _appear(folder, file, text)
+                _appear(folder, files)
                 return folder
         except OSError as error:
             if not os.path.lexists(folder):  # else another process was faster
@@ -65,15 +75,20 @@ def new_folder(out: Path | None, *words: str, file: str, text: str) -> Path:
         n += 1
 
 
-def _appear(folder: Path, file: str, text: str) -> None:
+def _appear(folder: Path, files: Mapping[str, str | bytes]) -> None:
     made = folder.with_name(f".{secrets.token_hex(8)}.part")
     made.mkdir()
     try:
-        write_whole(made / file, text)
+        for name, content in files.items():
+            write_whole(made / name, content if isinstance(content, str) else partial(_write, content))
         made.rename(folder)
     except BaseException:
         shutil.rmtree(made, ignore_errors=True)
         raise
+
+
+def _write(content: bytes, file: IO[bytes]) -> None:
+    file.write(content)
 
 
 def check_same(file: Path, text: str, noun: str) -> None:

@@ -64,7 +64,7 @@ def new_run(
         print(line)
     _check_options(planned)
     words = (run.algorithm.removeprefix("__main__:"), run.environment.removeprefix("__main__:"))
-    folder, _ = enter_folder(toml.RUN, out, words, settings_text(planned))
+    folder, _ = enter_folder(toml.RUN, out, words, settings_text(planned), files=run.kept_files())
     return Run(planned, folder, display, callbacks=callbacks)
 
 

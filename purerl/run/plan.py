@@ -176,7 +176,7 @@ def saved_settings(folder: Path, handed: Handed = Handed()) -> Settings:
     begun = bool(agent_file.find(folder) or checkpoint.steps(folder / "checkpoints"))
     with toml.told_of(file):
         run = settings(handed.algorithm, handed.environment, {}, {}, file, config=handed.config)
-    return dataclasses.replace(run, begun=begun)
+    return dataclasses.replace(run, begun=begun, folder=folder)
 
 
 class SavedProgress(NamedTuple):

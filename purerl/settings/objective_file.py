@@ -45,6 +45,11 @@ def load(name: str) -> Discovered:
     return start._replace(objective=_filled(start.objective, agent_file.arrays(path), path))
 
 
+def copy(name: str) -> dict[str, bytes]:
+    """Return {NAME: the content of an objective's file}; {} for one that `purerl evolve` starts from."""
+    return {} if name in OBJECTIVES else {NAME: reading.content(_path_of(name), reading.TABLE, follow=True)}
+
+
 def content(name: str, objective: object, about: Mapping[str, str] = MappingProxyType({})) -> bytes:
     """Return the bytes of a file.
 

@@ -46,6 +46,12 @@ class Settings:
     env: Environment | HostSource | None = None  # the environment, likewise
     from_python: tuple[str, ...] = ()  # what no file can hold, of: algorithm, environment, config
     begun: bool = False  # whether a checkpoint holds its agents, and no run to start from is needed
+    folder: Path | None = None  # the job's folder or the agent's file that they were read from
+
+    def kept_files(self) -> dict[str, bytes]:
+        """Return {name: content} of the files that the job's folder keeps for its extensions."""
+        given = ((row, self.extension_options.get(row.name)) for row in self.extensions)
+        return {name: file for row, of in given if of is not None for name, file in row.keeps(of).items()}
 
     def make_algorithm(self) -> AlgorithmFactory:
         """Return the algorithm."""

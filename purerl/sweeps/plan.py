@@ -1,5 +1,6 @@
 """The plan of a sweep: validates it, and groups its trials by shape, before anything is compiled or written."""
 
+import dataclasses
 import math
 from collections.abc import Mapping
 from pathlib import Path
@@ -243,4 +244,5 @@ def saved_plan(folder: Path, fresh_seeds: int | None = None, **replaced: object)
         options = make_options(SearchOptions, table["search"], str(file))
     if fresh_seeds is not None:
         options = make_options(SearchOptions, vars(options) | {"fresh_seeds": fresh_seeds})
-    return make_sweep_plan(settings(None, None, replaced, {}, file), options, over)
+    run = dataclasses.replace(settings(None, None, replaced, {}, file), folder=folder)
+    return make_sweep_plan(run, options, over)

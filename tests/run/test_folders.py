@@ -8,7 +8,7 @@ from purerl.settings.toml import RUN, SWEEP
 
 
 def new(out, *words):
-    return folders.new_folder(out, *words, file="config.toml", text="a = 1\n")
+    return folders.new_folder(out, *words, files={"config.toml": "a = 1\n"})
 
 
 def test_folders_are_numbered(tmp_path, monkeypatch):

@@ -1,5 +1,6 @@
 """A discovered objective as an extension: `purerl train ppo CartPole-v1 --objective zoo/NAME`."""
 
+import dataclasses
 import inspect
 from functools import partial
 from typing import Any
@@ -8,7 +9,8 @@ from purerl.errors import InputError
 from purerl.fields import pytree, static
 from purerl.loop.extension import Extension
 from purerl.loop.trainer import MakeTrainer, Trainer
-from purerl.settings import objective_file
+from purerl.settings import agent_file, objective_file
+from purerl.settings.runs import Settings
 from purerl.types import AlgorithmFactory, Config, Environment
 
 
@@ -36,6 +38,21 @@ def wrap(make: MakeTrainer, options: ObjectiveOptions) -> MakeTrainer:
     return make_learner
 
 
+def keeps(options: ObjectiveOptions) -> dict[str, bytes]:
+    """Return the objective's file, which the job's folder keeps."""
+    return objective_file.copy(options.objective) if options.objective != "none" else {}
+
+
+def prepare(options: ObjectiveOptions, run: Settings, env: Environment) -> ObjectiveOptions:
+    """Return the options with the file that the job's folder keeps; an agent's file needs none, as it only acts."""
+    if run.folder is None or options.objective == "none":
+        return options
+    if agent_file.find(run.folder):
+        return ObjectiveOptions()
+    kept = run.folder / objective_file.NAME
+    return dataclasses.replace(options, objective=str(kept)) if kept.is_file() else options
+
+
 def _check(algorithm: AlgorithmFactory, config: Config, name: str, owner: str, argument: str) -> None:
     """Reject an objective that is not part of an algorithm."""
     if argument not in inspect.signature(algorithm).parameters:
@@ -43,4 +60,11 @@ def _check(algorithm: AlgorithmFactory, config: Config, name: str, owner: str, a
         raise InputError(f"objective '{name}' is the {argument} of {owner}; {given} has no {argument}")
 
 
-EXTENSION = Extension(name="objectives", options=ObjectiveOptions, wrap=wrap, excludes=("groups", "self_play"))
+EXTENSION = Extension(
+    name="objectives",
+    options=ObjectiveOptions,
+    wrap=wrap,
+    excludes=("groups", "self_play"),
+    prepare=prepare,
+    keeps=keeps,
+)

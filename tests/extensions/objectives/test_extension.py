@@ -1,15 +1,22 @@
 """`purerl train ppo ENV --objective NAME`."""
 
+import dataclasses
+from functools import partial
+
 import jax
 import numpy as np
 import pytest
 
 import purerl
+from purerl import registry
 from purerl.algos.ppo import PPOConfig, ppo
+from purerl.catalog.objectives import OBJECTIVES
 from purerl.errors import InputError
 from purerl.extensions.objectives.extension import EXTENSION, ObjectiveOptions
 from purerl.functional.drifts import DPO
 from purerl.functional.objectives import Drifting
+from purerl.run import export
+from purerl.settings import objective_file
 
 CONFIG = PPOConfig(num_envs=4, rollout_length=8, num_minibatches=2, hidden_sizes=(8,))
 
@@ -41,3 +48,22 @@ def test_an_agent_learns_by_the_objective():
 def test_what_is_not_a_part_of_the_algorithm_is_refused(algorithm, name, why):
     with pytest.raises(InputError, match=why):
         purerl.make_trainer(algorithm, "Catch", extensions={"objectives": ObjectiveOptions(objective=name)})
+
+
+def test_a_job_keeps_its_objective(tmp_path):
+    """Its file may move: the run resumes to the same bits, and its agent acts, from the folder and from a file."""
+    small = {"num_envs": 4, "rollout_length": 8, "num_minibatches": 2, "hidden_sizes": (8,), "eval_episodes": 4}
+    given = {"learning_rate_schedule": "constant", "display": "none", "total_timesteps": 128} | small
+    start, path = registry.load(OBJECTIVES["actor-critic"].start)(jax.random.key(0)), tmp_path / "mine.safetensors"
+    path.write_bytes(objective_file.content("actor-critic", dataclasses.replace(start, value_coefficient=9.0)))
+    train = partial(purerl.train, "ppo", "Catch", **given)
+    own = train(out=tmp_path / "own")
+    whole = train(out=tmp_path / "whole", objective=str(path))
+    purerl.train("ppo", "Catch", **given | {"total_timesteps": 64}, out=tmp_path / "half", objective=str(path))
+    path.write_bytes(objective_file.content("actor-critic", start))
+    same = lambda a, b: jax.tree.all(jax.tree.map(np.array_equal, a.agent_of(0).params, b.agent_of(0).params))
+    assert same(purerl.resume(tmp_path / "half", total_timesteps=128, display="none"), whole) and not same(own, whole)
+    path.unlink()
+    assert purerl.load_run(tmp_path / "half").evaluate(2).episode_return.shape == (1, 2)
+    export.save(whole, tmp_path / "agent.safetensors")
+    assert same(purerl.load_run(tmp_path / "agent.safetensors"), whole)
