@@ -9,7 +9,7 @@ import jax
 import numpy as np
 
 from benchmarks.timing import progress
-from purerl.extensions.host import HostSettings, make_host_trainer
+from purerl.extensions.host.trainer import HostSettings, make_host_trainer
 from purerl.host_environment import HostEnvironment, HostSource, HostStep
 from purerl.spaces import Box, Discrete, Space
 from purerl.types import Algorithm, AlgorithmFactory, Config

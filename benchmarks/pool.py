@@ -29,7 +29,8 @@ from benchmarks.host_programs import (
 from benchmarks.tables import Table
 from purerl import pool
 from purerl.algos.ppo import PPOConfig, ppo
-from purerl.extensions.host import MODES, HostSettings, make_host_trainer
+from purerl.extensions.host.options import MODES
+from purerl.extensions.host.trainer import HostSettings, make_host_trainer
 from purerl.settings import runs
 
 SIZE = 1024

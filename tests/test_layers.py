@@ -358,6 +358,18 @@ def test_heavy_packages_are_imported_where_they_are_used():
     assert not {name: found for name, found in heavy.items() if found}
 
 
+def test_a_row_loads_its_extension_where_it_is_used():
+    """Every command reads the rows; a run that uses none of them loads none."""
+    light = {"options", "tuning"}
+    for name, tree in modules().items():
+        if name.startswith("purerl.extensions.") and name.endswith(".extension"):
+            package = name.removesuffix("extension")
+            loaded = {other for other in imported(tree, within_functions=False) if other.startswith(package)}
+            assert {other.removeprefix(package).partition(".")[0] for other in loaded} <= light, name
+    faces = [name for name in modules() if name.startswith("purerl.extensions.") and name.count(".") == 2]
+    assert not any(imported(modules()[name]) for name in faces), "a package's __init__ loads all of it"
+
+
 def test_the_rules_see_what_they_forbid():
     lines = "from typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    import purerl.algos\n"
     lines += "def f():\n    from purerl.loop import train\n    import purerl.envs.classic"

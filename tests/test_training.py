@@ -10,7 +10,7 @@ from purerl.algos.ppo import PPOConfig, ppo
 from purerl.envs.bsuite.catch import Catch
 from purerl.envs.classic.acrobot import Acrobot
 from purerl.errors import InputError
-from purerl.extensions.host import HostTrainer
+from purerl.extensions.host.trainer import HostTrainer
 from purerl.loop import train
 from purerl.settings.runs import settings
 from purerl.spaces import Discrete

@@ -1,14 +1,16 @@
 """Groups of agents as an extension: one policy per group, needed for environments of several agents."""
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from purerl import agent_groups
 from purerl.errors import InputError
 from purerl.extensions.groups.options import GroupOptions
 from purerl.loop.extension import Extension
 from purerl.loop.trainer import MakeTrainer, Trainer
-from purerl.testing.report import Check
 from purerl.types import AlgorithmFactory, Config, Environment
+
+if TYPE_CHECKING:
+    from purerl.testing.report import Check
 
 
 def wrap(make: MakeTrainer, options: Any) -> MakeTrainer:
@@ -35,7 +37,7 @@ def prepare(options: GroupOptions, run: Any, env: Environment) -> Any:
     return assigned(run, env, {group: dict(values) for group, values in options.groups})
 
 
-def checks(algorithm: AlgorithmFactory, config: Config, env: Any, name: str) -> list[Check]:
+def checks(algorithm: AlgorithmFactory, config: Config, env: Any, name: str) -> "list[Check]":
     """Return the checks of an algorithm whose agents are in groups."""
     from purerl.extensions.groups import conformance
 

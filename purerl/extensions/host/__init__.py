@@ -8,9 +8,3 @@ async        actors collect the next rollouts while the learner learns (Sebulba:
 inside       a rollout and its update are one compiled program; environments step by their library's XLA interface, or
              by a callback to the host where there is none
 """
-
-from purerl.extensions.host.jax_source import JaxSource
-from purerl.extensions.host.options import MODES
-from purerl.extensions.host.trainer import HostSettings, HostTrainer, make_host_trainer
-
-__all__ = ["MODES", "HostSettings", "HostTrainer", "JaxSource", "make_host_trainer"]

@@ -1,6 +1,5 @@
 """Planning in the environment itself, as an extension: needed for algorithms whose config sets `plans`."""
 
-from purerl.extensions.planning.modeling import planning_trainer
 from purerl.fields import pytree
 from purerl.loop.extension import Extension
 from purerl.loop.trainer import MakeTrainer, Trainer
@@ -18,6 +17,8 @@ def wrap(make: MakeTrainer, options: PlanningOptions) -> MakeTrainer:
     def make_planner(algorithm: AlgorithmFactory, env: Environment, config: Config) -> Trainer:
         if not config.plans:
             return make(algorithm, env, config)
+        from purerl.extensions.planning.modeling import planning_trainer
+
         return planning_trainer(make, algorithm, env, config)
 
     return make_planner

@@ -2,7 +2,6 @@
 
 from typing import TYPE_CHECKING
 
-from purerl.extensions.self_play.sides import both_sides
 from purerl.fields import pytree, static
 from purerl.loop.extension import Extension
 from purerl.loop.trainer import MakeTrainer, Trainer
@@ -28,6 +27,7 @@ def wrap(make: MakeTrainer, options: SelfPlayOptions) -> MakeTrainer:
         if not options.self_play:
             return make(algorithm, env, config)
         from purerl.extensions.self_play.play import self_play_trainer
+        from purerl.extensions.self_play.sides import both_sides
 
         return self_play_trainer(make, algorithm, both_sides(env), config, options.self_play)
 

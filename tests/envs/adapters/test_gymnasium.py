@@ -15,8 +15,8 @@ import purerl
 from purerl.algos.ppo import PPOConfig, ppo
 from purerl.envs.adapters import gymnasium as adapter
 from purerl.errors import InputError
-from purerl.extensions.host import HostSettings, make_host_trainer
 from purerl.extensions.host.replay_failure import play_again
+from purerl.extensions.host.trainer import HostSettings, make_host_trainer
 from purerl.host_environment import EnvironmentFailure
 from purerl.trust.names import CurrentFolder
 

@@ -7,7 +7,8 @@ import numpy as np
 import purerl
 from purerl.algos.dqn import DQNConfig
 from purerl.algos.ppo import PPOConfig
-from purerl.extensions.host import HostSettings, JaxSource, make_host_trainer
+from purerl.extensions.host.jax_source import JaxSource
+from purerl.extensions.host.trainer import HostSettings, make_host_trainer
 from purerl.types import Algorithm
 
 PPO = PPOConfig(

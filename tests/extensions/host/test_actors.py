@@ -7,7 +7,7 @@ import pytest
 
 from purerl.algos.dqn import dqn
 from purerl.algos.ppo import ppo
-from purerl.extensions.host import HostSettings, make_host_trainer
+from purerl.extensions.host.trainer import HostSettings, make_host_trainer
 from purerl.spaces import Discrete
 from tests.extensions.host.counting import DQN, PPO, assert_same_bits, dressed, run
 from tests.extensions.host.ledger import Ledger

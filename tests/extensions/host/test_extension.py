@@ -3,8 +3,9 @@
 import purerl
 from purerl.algos.a2c import A2CConfig, a2c
 from purerl.envs.bsuite.catch import Catch
-from purerl.extensions.host import HostTrainer, JaxSource
+from purerl.extensions.host.jax_source import JaxSource
 from purerl.extensions.host.options import HostOptions
+from purerl.extensions.host.trainer import HostTrainer
 from purerl.loop.train import CompiledTrainer
 from tests.extensions.host.ledger import Ledger
 

@@ -8,7 +8,8 @@ import pytest
 import purerl
 from purerl.algos.dqn import DQNConfig, dqn
 from purerl.errors import InputError
-from purerl.extensions.host import HostSettings, JaxSource, make_host_trainer
+from purerl.extensions.host.jax_source import JaxSource
+from purerl.extensions.host.trainer import HostSettings, make_host_trainer
 from purerl.spaces import Box, Discrete
 from purerl.types import Algorithm, Config, Environment, TimeStep, number, pytree
 

@@ -8,8 +8,8 @@ import pytest
 
 import purerl
 from purerl.errors import InputError
-from purerl.extensions.host import HostSettings, make_host_trainer
 from purerl.extensions.host.replay_failure import play_again
+from purerl.extensions.host.trainer import HostSettings, make_host_trainer
 from purerl.host_environment import EnvironmentFailure
 from purerl.types import Algorithm, Config
 

@@ -17,7 +17,7 @@ from purerl.algos.dqn import dqn
 from purerl.algos.ppo import ppo
 from purerl.envs.adapters import gymnasium as gymnasium_adapter
 from purerl.errors import InputError
-from purerl.extensions.host import HostSettings, make_host_trainer
+from purerl.extensions.host.trainer import HostSettings, make_host_trainer
 from purerl.host_environment import EnvironmentFailure
 from purerl.replay import uniform
 from purerl.spaces import Discrete

@@ -11,7 +11,7 @@ import pytest
 
 import purerl
 from purerl.algos.dqn import DQNConfig
-from purerl.extensions.host import HostSettings, make_host_trainer
+from purerl.extensions.host.trainer import HostSettings, make_host_trainer
 from purerl.host_environment import EnvironmentFailure
 from purerl.types import Algorithm, Config
 from tests.extensions.host.ledger import Ledger
