@@ -1,5 +1,6 @@
 """Completes the pages of algorithms and environments, of which a part is written by hand, when the site is built."""
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,9 @@ TABLES = {  # page -> what stands at its line [table]
 }
 
 
+LINKED = ("envs", "notebooks", "results")  # links to folders that, in the repository, are not inside docs/
+
+
 def draw_curves(app: Any) -> None:
     """Draw the curves of every algorithm, where they are not there yet."""
     for name in ALGORITHMS:
@@ -34,8 +38,11 @@ def expand(app: Any, page: str, source: list[str]) -> None:
         source[0] = algorithm_pages.expand(name, source[0])
     elif folder == "environments":
         source[0] = environment_pages.expand(name, source[0])
-    if folder in ("envs", "results"):  # these folders are links: in the repository they are not inside docs/
+    if folder in LINKED:
         source[0] = source[0].replace("](../docs/", "](/")
+    else:
+        for linked in LINKED:
+            source[0] = re.sub(rf"\]\((\.\./)+{linked}/", f"](/{linked}/", source[0])
     if not page.startswith("notebooks"):
         source[0] = md.linked(source[0])
 
