@@ -6,12 +6,13 @@ import pytest
 
 from purerl.functional import masked
 from purerl.xla import backend, switches
+from purerl.xla.reductions import LONG
 
 
 @pytest.mark.long
 def test_columns_together_as_one_by_one(key):
-    columns = {"a": jax.random.normal(key, (6,)), "b": jax.random.uniform(key, (6,))}
-    mask = jax.random.bernoulli(key, 0.5, (6,))
+    columns = {"a": jax.random.normal(key, (LONG,)), "b": jax.random.uniform(key, (LONG,))}
+    mask = jax.random.bernoulli(key, 0.5, (LONG,))
     alone = masked.means(columns, mask)
     with backend.traced_for("gpu"):
         together = jax.make_jaxpr(lambda columns: masked.means(columns, mask))(columns)
@@ -19,3 +20,10 @@ def test_columns_together_as_one_by_one(key):
         with switches.off("columns"):
             apart = jax.make_jaxpr(lambda columns: masked.means(columns, mask))(columns)
     assert str(together).count("reduce_sum") < str(apart).count("reduce_sum")
+
+
+def test_short_columns_stay_apart(key):
+    """One reduction of them is more kernels and more bytes, and jaxlib 0.10.2 fails to compile some for a GPU."""
+    columns = {"a": jax.random.normal(key, (128,)), "b": jax.random.uniform(key, (128,))}
+    with backend.traced_for("gpu"):
+        assert str(jax.make_jaxpr(masked.means)(columns)).count("reduce_sum") == len(columns)
