@@ -25,7 +25,7 @@ from purerl.xla import backend
 ROOT = Path(__file__).parents[1]
 COUNTS = tables.columns(
     "update of: text; environment steps: count; loops: turns x kernels: text; kernels outside: count; "
-    "kernels, all: count; launches: count; steps/s that kernels allow: rate"
+    "kernels, all: count; launches: count; moved: bytes; steps/s that both allow: rate"
 )
 TESTS = tables.columns("test: text; outcome: text; seconds: seconds")
 LAUNCHES = tables.columns("loops: text; a dependent kernel: seconds; PPO, 2048 x 128, steps/s: rate; compile: seconds")
@@ -111,20 +111,23 @@ print(json.dumps([compile_seconds, seconds[1:]]))
 
 
 def measure_kernels(request: Request) -> list[Table]:
-    """Return kernels and launches of an update, compiled for an H200."""
-    title = f"An update on an H200, by its compiler; {kernels.MICROSECONDS} us per kernel"
+    """Return kernels, launches and bytes of an update, compiled for an H200."""
+    title = (
+        f"An update on an H200, by its compiler; {kernels.MICROSECONDS} us per kernel, {kernels.BANDWIDTH / 1e12} TB/s"
+    )
     missing = kernels.unavailable()
     if missing is not None:
         return [Table(title=title, columns=[("not counted", "text")], rows=[[missing]])]
     rows = []
-    for task in ONE:
+    for task in (*ONE, MANY[0]):
         factory, cls = registry.algorithm(task.algorithm)
         config = cls(**task.settings)
-        update = kernels.compile_update(factory, purerl.make(task.environment, **(task.parameters or {})), config)
+        env = purerl.make(task.environment, **(task.parameters or {}))
+        update, steps = kernels.compile_update(factory, env, config, task.seeds), task.seeds * config.steps_per_update
         loops = ", ".join(f"{loop.trips or '?'} x {loop.kernels}" for loop in update.loops)
-        allowed = config.steps_per_update / (update.kernels * kernels.MICROSECONDS * 1e-6)
-        name = f"{task.name}, {task.environment}"
-        rows.append([name, config.steps_per_update, loops, update.outside, update.kernels, update.launches, allowed])
+        name, allowed = f"{task.name}, {task.environment}", steps / update.seconds
+        costs = [loops, update.outside, update.kernels, update.launches, update.bytes, allowed]
+        rows.append([name, steps, *costs])
     return [Table(title=title, columns=COUNTS, rows=rows)]
 
 

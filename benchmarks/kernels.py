@@ -1,15 +1,21 @@
-"""Kernels per turn of a loop and graph launches of a program on an H200, by the compiler, without the GPU.
+"""Kernels, bytes and graph launches of a program on an H200, by the compiler, without the GPU.
 
     python -m benchmarks.kernels ppo CartPole-v1      one update with the default settings
+    python -m benchmarks.kernels ppo CartPole-v1 --seeds 2048 --purejaxrl ../purejaxrl
 
 With JAX's CUDA plugin (`purerl[gpu-compile]`) JAX compiles for a GPU that is only described. An NVIDIA H200 is
 described here as in openxla/xla, `target_config/specs/h200.txtpb`. Without the chip there is no autotuning, and sorts
-are of a slower form. Kernels are the cost of small programs: a dependent one takes two to three microseconds.
+are of a slower form. Kernels are the cost of small programs: a dependent one takes two to three microseconds. Bytes
+that kernels read and write in memory are the cost of programs of many agents.
 """
 
 import contextlib
+import dataclasses
+import importlib
 import importlib.util
+import math
 import re
+import sys
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
@@ -18,6 +24,7 @@ from typing import Any, NamedTuple
 import click
 import jax
 
+from benchmarks import hlo
 from purerl import registry
 from purerl.commands.cli import main
 from purerl.errors import InputError
@@ -26,16 +33,7 @@ from purerl.types import AlgorithmFactory, Config, Environment
 from purerl.xla import backend
 
 MICROSECONDS = 2.5  # of a dependent kernel
-NO_KERNEL = {  # operations that are none
-    "parameter",
-    "tuple",
-    "get-tuple-element",
-    "bitcast",
-    "constant",
-    "after-all",
-    "partition-id",
-    "replica-id",
-}
+BANDWIDTH = 4.8e12  # bytes/s of memory
 OPTIONS = {
     **backend.GRAPHS,
     "xla_gpu_autotune_level": 0,
@@ -69,6 +67,7 @@ class Loop(NamedTuple):
 
     trips: int | None  # how often it turns, where the compiler knows
     kernels: int  # of a turn, loops within left out
+    bytes: int  # that these kernels move
     depth: int  # of loops around it
 
 
@@ -77,12 +76,33 @@ class GPUProgram(NamedTuple):
 
     loops: tuple[Loop, ...]  # in their order
     outside: int  # kernels outside of loops
+    outside_bytes: int
     launches: int  # of CUDA graphs, kernels alone and loops that the host turns
 
     @property
     def kernels(self) -> int:
         """Return the kernels of a run; a loop of unknown length turns once."""
-        return self.outside + sum((loop.trips or 1) * loop.kernels for loop in self.loops)
+        return self.outside + sum(turns * loop.kernels for turns, loop in zip(self.turns, self.loops, strict=True))
+
+    @property
+    def bytes(self) -> int:
+        """Return the bytes that a run moves."""
+        return self.outside_bytes + sum(turns * loop.bytes for turns, loop in zip(self.turns, self.loops, strict=True))
+
+    @property
+    def seconds(self) -> float:
+        """Return the least seconds of a run, in which either kernels follow one another or memory is busy."""
+        return max(self.kernels * MICROSECONDS * 1e-6, self.bytes / BANDWIDTH)
+
+    @property
+    def turns(self) -> list[int]:
+        """Return how often each loop turns in a run, the loops around it included."""
+        around: list[int] = []
+        turns = []
+        for loop in self.loops:
+            around = [*around[: loop.depth], loop.trips or 1]
+            turns.append(math.prod(around))
+        return turns
 
 
 def unavailable() -> str | None:
@@ -96,11 +116,28 @@ def unavailable() -> str | None:
     return None
 
 
-def compile_update(factory: AlgorithmFactory, env: Environment, config: Config) -> GPUProgram:
-    """Compile an update of one agent, its rollout included, for one H200."""
-    with backend.traced_for("gpu"):
+def compile_update(factory: AlgorithmFactory, env: Environment, config: Config, seeds: int = 1) -> GPUProgram:
+    """Compile an update of one agent, or of several side by side, their rollouts included, for one H200."""
+    with backend.traced_for("gpu"), backend.side_by_side(seeds):
         trainer = make_trainer(factory, env, config)
-        return compile_for_gpu(trainer.step, jax.eval_shape(trainer.init, jax.random.key(0)))
+        if seeds == 1:
+            return compile_for_gpu(trainer.step, jax.eval_shape(trainer.init, jax.random.key(0)))
+        states = jax.eval_shape(jax.vmap(trainer.init), _keys(seeds))
+        return compile_for_gpu(jax.vmap(trainer.step), states)
+
+
+def compile_purejaxrl(checkout: Path, settings: dict[str, Any], env: str, seeds: int = 1) -> GPUProgram:
+    """Compile two updates of PureJaxRL's PPO, as the benchmarks train it, for one H200: its loops are an update's."""
+    sys.path.append(str(Path(__file__).parent / "workers"))
+    worker: Any = importlib.import_module("with_purejaxrl")
+    steps = 2 * settings["num_envs"] * settings["rollout_length"]
+    task = {"algorithm": "ppo", "evolves": False, "environment": env, "steps": steps, "settings": settings}
+    train = worker.training(task | {"checkout": str(checkout)})
+    return compile_for_gpu(jax.vmap(train), jax.eval_shape(lambda: jax.random.split(jax.random.PRNGKey(0), seeds)))
+
+
+def _keys(seeds: int) -> Any:
+    return jax.eval_shape(lambda: jax.random.split(jax.random.key(0), seeds))
 
 
 def compile_for_gpu(function: Callable[..., Any], *args: Any) -> GPUProgram:
@@ -147,60 +184,34 @@ def _uncached() -> Any:
         jax.config.update(name, before)
 
 
-def read(program: str, plan: str) -> GPUProgram:
+def read(text: str, plan: str) -> GPUProgram:
     """Count in the text of an optimized program, and in the plan by which it is launched."""
-    bodies, entry = _computations(program)
+    program = hlo.parse(text)
     loops: list[Loop] = []
 
-    def count(name: str, depth: int) -> int:
-        kernels = 0
-        for line in bodies[name]:
-            operation = _operation(line)
-            if operation == "while":
-                body = re.search(r"body=%?([\w.\-]+)", line)
-                trips = re.search(r'known_trip_count":\{"n":"(\d+)"', line)
+    def count(name: str, depth: int) -> tuple[int, int]:
+        """Return (kernels, bytes) of a computation."""
+        kernels, moved = 0, 0
+        for operation in program.computations[name].values():
+            if operation.kind == "while":
+                body = re.search(r"body=%?([\w.\-]+)", operation.rest)
+                trips = re.search(r'known_trip_count":\{"n":"(\d+)"', operation.rest)
                 assert body is not None
                 index = len(loops)
                 inside = count(body[1], depth + 1)
-                loops.insert(index, Loop(trips=int(trips[1]) if trips else None, kernels=inside, depth=depth))
-            elif operation in ("call", "conditional"):
-                called = re.findall(r"(?:to_apply=|branch_computations=\{|, )%?([\w.\-]+)(?=[,}]|$)", line)
-                kernels += max((count(other, depth) for other in called if other in bodies), default=0)
-            elif operation not in NO_KERNEL:
-                kernels += 1
-        return kernels
+                turns = int(trips[1]) if trips else None
+                loops.insert(index, Loop(trips=turns, kernels=inside[0], bytes=inside[1], depth=depth))
+            elif operation.kind in ("call", "conditional"):
+                called = re.findall(r"(?:to_apply=|branch_computations=\{|, )%?([\w.\-]+)(?=[,}]|$)", operation.rest)
+                branches = [count(other, depth) for other in called if other in program.computations]
+                kernels, moved = (x + y for x, y in zip((kernels, moved), max(branches, default=(0, 0)), strict=True))
+            elif operation.kind not in hlo.NO_KERNEL:
+                kernels, moved = kernels + 1, moved + hlo.moved(program, name, operation.name)
+        return kernels, moved
 
-    outside = count(entry, 0)
+    outside, outside_bytes = count(program.entry, 0)
     launches = _launches(plan, [loop.trips or 1 for loop in loops if loop.depth == 0])
-    return GPUProgram(loops=tuple(loops), outside=outside, launches=launches)
-
-
-def _computations(program: str) -> tuple[dict[str, list[str]], str]:
-    """Return (the operations of each computation, the name of the first to run)."""
-    bodies: dict[str, list[str]] = {}
-    current, entry = "", ""
-    for line in program.splitlines():
-        head = re.match(r"^(ENTRY )?%?([\w.\-]+) \(.*\) -> .*\{", line)
-        if head:
-            current = head[2]
-            bodies[current] = []
-            entry = current if head[1] else entry
-        elif line.startswith("}"):
-            current = ""
-        elif current and " = " in line:
-            bodies[current].append(line.split(" = ", 1)[1])
-    return bodies, entry
-
-
-def _operation(line: str) -> str:
-    """Return the name of an operation, of `type name(...)`; the type may be a tuple of types."""
-    rest = re.sub(r"/\*.*?\*/", "", line)
-    depth = 0
-    for index, sign in enumerate(rest):
-        depth += (sign in "({[") - (sign in ")}]")
-        if sign == " " and depth == 0:
-            return rest[index + 1 :].split("(")[0].strip()
-    return rest
+    return GPUProgram(loops=tuple(loops), outside=outside, outside_bytes=outside_bytes, launches=launches)
 
 
 def _launches(plan: str, trips: list[int]) -> int:
@@ -227,18 +238,31 @@ def _launches(plan: str, trips: list[int]) -> int:
 @click.command(name="kernels")
 @click.argument("algorithm")
 @click.argument("environment")
-def command(algorithm: str, environment: str) -> None:
-    """Print the kernels of one update of ALGORITHM on ENVIRONMENT, and the speed that they allow on an H200."""
+@click.option("--seeds", default=1, show_default=True, help="agents side by side")
+@click.option("--purejaxrl", type=click.Path(exists=True, path_type=Path), help="checkout whose PPO is counted, too")
+def command(algorithm: str, environment: str, seeds: int, purejaxrl: Path | None) -> None:
+    """Print what one update of ALGORITHM on ENVIRONMENT costs on an H200, and what one turn of each loop."""
     missing = unavailable()
     if missing is not None:
         raise InputError(missing)
     factory, cls = registry.algorithm(algorithm)
-    found = compile_update(factory, registry.make(environment), cls())
-    allowed = cls().steps_per_update / (found.kernels * MICROSECONDS * 1e-6)
+    config = cls()
+    found = compile_update(factory, registry.make(environment), config, seeds)
+    allowed = seeds * config.steps_per_update / found.seconds
     click.echo(
-        f"{found.kernels:,} kernels in {found.launches:,} launches per update, at {MICROSECONDS} us each "
-        f"{allowed:,.0f} environment steps/s of one agent, at most"
+        f"{found.kernels:,} kernels in {found.launches:,} launches and {found.bytes:,} bytes per update, at "
+        f"{MICROSECONDS} us and {BANDWIDTH / 1e12} TB/s {allowed:,.0f} environment steps/s, at most"
     )
+    click.echo(loops_of(found))
+    if purejaxrl is not None:
+        settings = {field.name: getattr(config, field.name) for field in dataclasses.fields(config)}
+        click.echo(f"PureJaxRL:\n{loops_of(compile_purejaxrl(purejaxrl, settings, environment, seeds))}")
+
+
+def loops_of(program: GPUProgram) -> str:
+    """Return a line for each loop of a program, indented where it is in another."""
+    lines = [f"{'  ' * x.depth}{x.trips or '?'} turns of {x.kernels} kernels, {x.bytes:,} bytes" for x in program.loops]
+    return "\n".join(lines)
 
 
 if __name__ == "__main__":

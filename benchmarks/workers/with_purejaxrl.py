@@ -49,12 +49,14 @@ def patch() -> None:
 
 def build(task: dict[str, Any]) -> tuple[float, Any]:
     """Compile its training with the same settings."""
-    patch()
-    checkout = Path(task["checkout"])
-    sys.path[:0] = [str(checkout / "purejaxrl"), str(checkout)]
-    settings = renamed(task["settings"], NAMES)
-    settings["ANNEAL_LR"] = task["settings"]["learning_rate_schedule"] == "linear"
-    settings |= {"ENV_NAME": task["environment"], "TOTAL_TIMESTEPS": task["steps"], "DEBUG": False}
+    if task["evolves"]:
+        return generation(prepare(task), Path(task["checkout"]), task)
+    return compiled_seeds(training(task), task)
+
+
+def training(task: dict[str, Any]) -> Any:
+    """Return its training with the same settings, a function of a key."""
+    settings = prepare(task)
     if task["algorithm"] == "dqn":
         import wrappers  # pyright: ignore[reportMissingImports]
 
@@ -66,12 +68,19 @@ def build(task: dict[str, Any]) -> tuple[float, Any]:
             "TRAINING_INTERVAL": task["settings"]["num_envs"],
             "TARGET_UPDATE_INTERVAL": task["settings"]["target_update_interval"] * task["settings"]["num_envs"],
         }
-    elif task["evolves"]:
-        return generation(settings, checkout, task)
     else:
         from ppo import make_train  # pyright: ignore[reportMissingImports]
-    train = make_train(settings)
-    return compiled_seeds(train, task)
+    return make_train(settings)
+
+
+def prepare(task: dict[str, Any]) -> dict[str, Any]:
+    """Make its modules importable, and return its settings."""
+    patch()
+    checkout = Path(task["checkout"])
+    sys.path[:0] = [str(checkout / "purejaxrl"), str(checkout)]
+    settings = renamed(task["settings"], NAMES)
+    settings["ANNEAL_LR"] = task["settings"]["learning_rate_schedule"] == "linear"
+    return settings | {"ENV_NAME": task["environment"], "TOTAL_TIMESTEPS": task["steps"], "DEBUG": False}
 
 
 def generation(settings: dict[str, Any], checkout: Path, task: dict[str, Any]) -> tuple[float, Any]:

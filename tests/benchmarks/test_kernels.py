@@ -1,4 +1,4 @@
-"""Kernels of programs on an H200 per step and per minibatch, and launches per update, by its compiler.
+"""Kernels and bytes of programs on an H200 per step and per minibatch, and launches per update, by its compiler.
 
 It needs JAX's CUDA plugin and no GPU: `bash .ci/gpu-compile`.
 """
@@ -15,9 +15,9 @@ pytestmark = pytest.mark.publish
 # algorithm, environment, settings: kernels of a step of the rollout, of a minibatch, outside of loops, and launches.
 # Measured with jax 0.10.2; the aim is 12 or 25 for a step, 40 for a minibatch, and 1 launch for an update.
 TABLE = [
-    ("ppo", "CartPole-v1", {"num_envs": 2048, "rollout_length": 128}, 12, 52, 81, 1),
+    ("ppo", "CartPole-v1", {"num_envs": 2048, "rollout_length": 128}, 12, 53, 81, 1),
     ("ppo", "Breakout-MinAtar", {"num_envs": 2048, "rollout_length": 128, "network": "mlp"}, 19, 60, 88, 1),
-    ("dqn", "CartPole-v1", {"num_envs": 512}, None, None, 39, 4),  # a rollout of one step: no loop
+    ("dqn", "CartPole-v1", {"num_envs": 512}, None, None, 39, 5),  # a rollout of one step: no loop
 ]
 
 PROGRAM = """HloModule jit_step
@@ -68,12 +68,13 @@ condition:
 def test_counting_in_a_program_written_by_hand():
     found = kernels.read(PROGRAM, PLAN)
     assert found.loops == (
-        Loop(trips=7, kernels=2, depth=0),
-        Loop(trips=3, kernels=1, depth=0),
-        Loop(trips=None, kernels=2, depth=1),
+        Loop(trips=7, kernels=2, bytes=64, depth=0),
+        Loop(trips=3, kernels=1, bytes=40, depth=0),
+        Loop(trips=None, kernels=2, bytes=64, depth=1),
     )
-    assert found.outside == 1
-    assert found.kernels == 1 + 7 * 2 + 3 * 1 + 2
+    assert (found.outside, found.outside_bytes) == (1, 36)
+    assert found.kernels == 1 + 7 * 2 + 3 * (1 + 2)
+    assert found.bytes == 36 + 7 * 64 + 3 * (40 + 64)
     assert found.launches == 1 + 3 * 2 + 1
 
 
@@ -98,3 +99,19 @@ def test_kernels_and_launches_do_not_grow(algorithm, env, settings, step, miniba
         rollout, *_, learning = (loop for loop in found.loops if loop.depth == 0)
         assert (rollout.trips, learning.trips) == (128, 16)
         assert rollout.kernels <= step and learning.kernels <= minibatch, found
+
+
+# PureJaxRL's PPO with 2,048 seeds: `python -m benchmarks.kernels ppo CartPole-v1 --seeds 2048 --purejaxrl DIR`
+THEIR_STEP = 103_776_364  # bytes of a step of its rollout
+THEIR_GRADIENT = 2_957_987_976 + 132_251_672 // 4  # of a gradient step, and of its part of an epoch's shuffle
+
+
+@pytest.mark.gpu_compile
+@pytest.mark.skipif(kernels.unavailable() is not None, reason=str(kernels.unavailable()))
+def test_many_agents_move_no_more_than_in_purejaxrl():
+    factory, cls = registry.algorithm("ppo")
+    found = kernels.compile_update(factory, purerl.make("CartPole-v1"), cls(), seeds=2048)
+    rollout, *_, learning = (loop for loop in found.loops if loop.depth == 0)
+    assert (rollout.trips, learning.trips) == (128, 16)
+    assert rollout.bytes <= 0.5 * THEIR_STEP and rollout.kernels <= 12, found
+    assert learning.bytes <= THEIR_GRADIENT and learning.kernels <= 45, found
