@@ -57,6 +57,7 @@ BENCHMARKS = {
     "gpu.launches": Benchmark("gpu:measure_launches", "loops as CUDA graphs, and as JAX launches them"),
     "gpu.ppo": Benchmark("gpu:measure_ppo", "PPO on CartPole on a GPU, 4 x 128"),
     "gpu.ppo-wide": Benchmark("gpu:measure_wide_ppo", "PPO on CartPole on a GPU, 2048 x 128"),
+    "gpu.fused": Benchmark("fused_rollout:measure", "PPO on CartPole on a GPU with rollouts of one kernel"),
     "gpu.breakout": Benchmark("gpu:measure_breakout", "PPO on MinAtar's Breakout on a GPU"),
     "gpu.dqn": Benchmark("gpu:measure_dqn", "DQN on CartPole on a GPU"),
     "gpu.pqn": Benchmark("gpu:measure_pqn", "PQN on CartPole on a GPU"),
