@@ -62,21 +62,20 @@ def search(
     grid, n = arrange(x, y, active, width(k)), x.shape[0]
     own = grid.number.reshape(-1, LANES)
     keys, place, margin = in_windows(grid, k)
-    number = jnp.take_along_axis(
-        grid.number.reshape(-1)[place], (keys[:, :k] & low_bits(place)).reshape(len(own), -1), 1
-    )
-    found = (number.reshape(len(own), k, LANES), keys[:, :k] < FAR)
+    at = (keys[:, :k] & low_bits(place)).reshape(len(own), -1)
+    number = jnp.take_along_axis(grid.number.reshape(-1)[place], at, 1).reshape(len(own), k, LANES)
+    found = jnp.where(keys[:, :k] < FAR, number, n)  # n: nobody
     unsure = jnp.any(jnp.isfinite(grid.x).reshape(own.shape) & ~sure(keys, margin, low_bits(place)), axis=1)
     order = jnp.argsort(~unsure)
 
-    def mend(i: Array, found: tuple[Array, ...]) -> tuple[Array, ...]:
-        new = among_all(jnp.minimum(own[order[i]], n - 1))
-        return tuple(part.at[order[i]].set(better.T) for part, better in zip(found, new, strict=True))
+    def mend(i: Array, found: Array) -> Array:
+        number, there = among_all(jnp.minimum(own[order[i]], n - 1))
+        return found.at[order[i]].set(jnp.where(there, number, n).T)
 
     found = jax.lax.fori_loop(0, jnp.sum(unsure, dtype=jnp.int32), mend, found)
     at = jnp.zeros(n, jnp.int32).at[own.reshape(-1)].set(np.arange(own.size, dtype=np.int32), mode="drop")
-    number, there = (jnp.swapaxes(part, 1, 2).reshape(-1, k)[at] for part in found)
-    return jnp.minimum(number, n - 1), there & active[:, None]
+    number = jnp.swapaxes(found, 1, 2).reshape(-1, k)[at]
+    return jnp.minimum(number, n - 1), (number < n) & active[:, None]
 
 
 def arrange(x: Array, y: Array, active: Array, wide: int) -> Grid:
@@ -188,5 +187,5 @@ def _keys(its_x: Array, its_y: Array, own_x: Array, own_y: Array, mine: Array, k
         return jax.lax.bitcast_convert_type(reduce(jnp.minimum, map(ahead, range(size))), jnp.int32) + last + 1, last
 
     # The last one comes out, not the next: what comes out is computed for itself.
-    _, keys = jax.lax.scan(follow, jnp.full_like(mine, -1), length=k + 2)
-    return keys[1:]
+    last, keys = jax.lax.scan(follow, jnp.full_like(mine, -1), length=k + 1)
+    return jnp.concatenate([keys[1:], last[None]])
