@@ -50,6 +50,7 @@ BENCHMARKS = {
     "environments": Benchmark("environments:measure", "environments alone under random actions"),
     "seeds": Benchmark("seeds:measure", "1, 16 and 256 seeds of PPO, on one device and on all"),
     "compile": Benchmark("compile_time:measure", "imports, the first update, whole commands, compilation"),
+    "passes": Benchmark("passes:measure", "compilation of PPO by phase, for a CPU and for an H200"),
     "adapters": Benchmark("adapters:measure", "compilation of adapters beside the suites' own step and reset"),
     "twins": Benchmark("twins:measure", "PPO on native MinAtar and on pgx's: final returns over five seeds"),
     "memory": Benchmark("seeds:measure_memory", "processes that train 1 and 256 seeds"),

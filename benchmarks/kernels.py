@@ -29,7 +29,7 @@ from purerl import registry
 from purerl.commands.cli import main
 from purerl.errors import InputError
 from purerl.training import make_trainer
-from purerl.types import AlgorithmFactory, Config, Environment
+from purerl.types import AlgorithmFactory, Config, Environment, PyTree
 from purerl.xla import backend
 
 MICROSECONDS = 2.5  # of a dependent kernel
@@ -147,15 +147,20 @@ def compile_for_gpu(function: Callable[..., Any], *args: Any) -> GPUProgram:
       function: traceable by JAX.
       args: its arguments, or their shapes.
     """
-    from jax.experimental import topologies
-
-    mesh = topologies.make_mesh(_chip(), (1,), ("chip",))
-    there = jax.sharding.NamedSharding(mesh, jax.sharding.PartitionSpec())
-    shapes = jax.tree.map(lambda x: jax.ShapeDtypeStruct(x.shape, x.dtype, sharding=there), args)
+    shapes = there(args)
     with tempfile.TemporaryDirectory() as folder, _uncached(), backend.traced_for("gpu"):
         compiled = jax.jit(function).lower(*shapes).compile(compiler_options=OPTIONS | {"xla_dump_to": folder})
         plans = sorted(Path(folder).glob("*thunk_sequence*.txt"), key=lambda path: ("after_thunk" in path.name, path))
         return read(compiled.as_text() or "", plans[-1].read_text())
+
+
+def there(arguments: PyTree) -> PyTree:
+    """Return the shapes of some arguments as if they were on the described H200."""
+    from jax.experimental import topologies
+
+    mesh = topologies.make_mesh(_chip(), (1,), ("chip",))
+    place = jax.sharding.NamedSharding(mesh, jax.sharding.PartitionSpec())
+    return jax.tree.map(lambda x: jax.ShapeDtypeStruct(x.shape, x.dtype, sharding=place), arguments)
 
 
 def _chip() -> Any:
