@@ -6,3 +6,12 @@ function unfold() {
 }
 window.addEventListener("hashchange", unfold);
 window.addEventListener("DOMContentLoaded", unfold);
+
+// A click on a chart shows it alone, where a phone can zoom in.
+window.addEventListener("DOMContentLoaded", () => {
+  for (const chart of document.querySelectorAll('.bd-article img[src$=".png"]')) {
+    if (chart.closest("a")) continue;
+    chart.style.cursor = "zoom-in";
+    chart.addEventListener("click", () => (location.href = chart.src));
+  }
+});
