@@ -115,18 +115,25 @@ def _overview(results: Path) -> list[str]:
     if not found:
         return []
     lines = ["| task | algorithm | frames | IQM | reference | verdict |", "|---|---|---|---|---|---|"]
-    why = []
+    why, undecided = [], []
     for entry in found:
         figure, gap = entry.figure, float(stats.iqm(entry.ours.final())) - entry.level
         reference = _of_peer(*entry.peer) if entry.peer else _plus_minus(figure.published)
         frames, reached = f"{entry.ours.made['frames']:,}", _short(stats.iqm(entry.ours.final()))
         lines.append(f"| {' | '.join((figure.task, figure.label, frames, reached, reference, _verdict(entry, gap)))} |")
-        known = entry.seeds >= VERDICT_SEEDS or (figure.task, figure.label) in MISSED
-        if gap < 0 and known and not _on_par(entry):
-            reason = MISSED.get((figure.task, figure.label), "not known.")
-            why.append(f"- {figure.task}, {figure.label}: {reason}")
+        reason = MISSED.get((figure.task, figure.label))
+        if gap >= 0 or _on_par(entry):
+            continue
+        if entry.seeds >= VERDICT_SEEDS:
+            why.append(f"- {figure.task}, {figure.label}: {reason or 'not known.'}")
+        elif reason:
+            undecided.append(f"- {figure.task}, {figure.label}: {reason}")
     text = ["", "## Comparison with published results", "", *_folded("All comparisons", lines)]
-    return [*text, "", "Why a result is below its reference:", "", *why] if why else text
+    if why:
+        text += ["", "Why a result is below its reference:", "", *why]
+    if undecided:
+        text += ["", "Lower than the reference, with too few seeds for a verdict:", "", *undecided]
+    return text
 
 
 def _verdict(entry: results_charts.Compared, gap: float) -> str:

@@ -41,6 +41,9 @@ def test_every_missed_reference_has_its_reason(script, files):
     below = {(c.figure.task, c.figure.label) for c in script.results_charts.compared() if mean(c.ours) < c.level}
     assert set(reasons) <= below
     assert set(reasons.values()) <= set(lines)
+    why = lines[lines.index("Why a result is below its reference:") :]
+    decided = [line for line in why[: why.index("Lower than the reference, with too few seeds for a verdict:")] if line]
+    assert decided[1:] == [reasons[task.strip("| "), label] for task, label in missed]
 
 
 def test_pictures_and_tables_of_one_task(script, files, tmp_path):
