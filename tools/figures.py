@@ -62,6 +62,12 @@ class Figure(NamedTuple):
         return float(re.findall(r"-?\d+(?:\.\d+)?", self.reference)[0])
 
     @property
+    def ends(self) -> tuple[float, float]:
+        """The ends of the reference, where its words give a range such as "22 to 25"; else the number twice."""
+        found = re.search(r"(-?\d+(?:\.\d+)?) to (-?\d+(?:\.\d+)?)", self.reference)
+        return (float(found[1]), float(found[2])) if found else (self.level, self.level)
+
+    @property
     def spread(self) -> float:
         """The +- of the reference; 0 without one."""
         found = re.search(r"\+- (\d+)", self.reference)

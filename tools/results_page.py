@@ -82,8 +82,9 @@ def table(results: Path = FOLDER) -> str:
         "# Results",
         "",
         "The returns of each algorithm on each task, next to published ones. A return is the mean undiscounted return",
-        "of 128 greedy episodes per seed at the end of training. IQM and 95% bootstrap intervals are over seeds;",
-        "an interval needs five seeds, a verdict three.",
+        "of 128 greedy episodes per seed at the end of training (Pong: 16). Frames are environment steps; a step of",
+        "Pong is four of its frames. IQM and 95% bootstrap intervals are over seeds; an interval needs five seeds, a",
+        "verdict three. *On par* means that the interval, or the range of fewer seeds, reaches the reference.",
         "",
         "References are results that others published with their settings, or results of a peer's own trainer that",
         "we ran (`python tools/peer_curves.py`): equal steps, rollouts and networks, 64 episodes per seed. A test",
@@ -117,7 +118,7 @@ def _overview(results: Path) -> list[str]:
     lines = ["| task | algorithm | frames | IQM | reference | verdict |", "|---|---|---|---|---|---|"]
     why, undecided = [], []
     for entry in found:
-        figure, gap = entry.figure, float(stats.iqm(entry.ours.final())) - entry.level
+        figure, gap = entry.figure, _gap(entry)
         reference = _of_peer(*entry.peer) if entry.peer else _plus_minus(figure.published)
         frames, reached = f"{entry.ours.made['frames']:,}", _short(stats.iqm(entry.ours.final()))
         lines.append(f"| {' | '.join((figure.task, figure.label, frames, reached, reference, _verdict(entry, gap)))} |")
@@ -136,20 +137,29 @@ def _overview(results: Path) -> list[str]:
     return text
 
 
+def _gap(entry: results_charts.Compared) -> float:
+    """Return how far a result is above the higher end of its reference, or below the lower one (negative)."""
+    reached = float(stats.iqm(entry.ours.final()))
+    low, high = (entry.level, entry.level) if entry.peer else entry.figure.ends
+    return max(reached - high, 0.0) + min(reached - low, 0.0)
+
+
 def _verdict(entry: results_charts.Compared, gap: float) -> str:
     """Return on which side of its reference a result is; fewer than three seeds have no verdict."""
     side = "above" if gap >= 0 else "below"
     if entry.seeds < VERDICT_SEEDS:
         return f"no verdict, {_seeds(entry.seeds)}"
     if _on_par(entry):
-        return f"on par, {_short(abs(gap))} {side}"
+        return f"on par, {_short(abs(gap))} {side}" if gap else "on par"
     within = gap < 0 and not entry.peer and -gap <= entry.figure.spread
     return f"{side} by {_short(abs(gap))}" + (f", within their ± {_short(entry.figure.spread)}" if within else "")
 
 
 def _on_par(entry: results_charts.Compared) -> bool:
-    """Return whether the intervals of ours and of a peer's own trainer overlap."""
-    return entry.peer is not None and entry.seeds >= VERDICT_SEEDS and _overlap(entry.ours, entry.peer[1])
+    """Return whether the interval of a result, or its seeds if they are few, reaches its reference."""
+    low, high = _bounds(entry.ours)
+    their_low, their_high = _bounds(entry.peer[1]) if entry.peer else entry.figure.ends
+    return entry.seeds >= VERDICT_SEEDS and low <= their_high and their_low <= high
 
 
 def _plus_minus(text: str) -> str:
@@ -202,12 +212,6 @@ def _interval(result: Result) -> str:
 def _seeds(count: int) -> str:
     """Return a number of seeds as text."""
     return f"{count} seed{'s' if count > 1 else ''}"
-
-
-def _overlap(ours: Result, theirs: Result) -> bool:
-    """Return whether the intervals of two results have a value in common."""
-    (low, high), (their_low, their_high) = _bounds(ours), _bounds(theirs)
-    return low <= their_high and their_low <= high
 
 
 def _board_games(results: Path) -> list[str]:
