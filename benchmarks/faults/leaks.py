@@ -6,12 +6,15 @@ Prints the resident memory at six times, from the first checkpoint or chunk on, 
 """
 
 import argparse
+import contextlib
 import os
 import re
 import signal
 import tempfile
 import time
 from pathlib import Path
+
+import numpy as np
 
 from benchmarks.faults.kinds import KINDS
 from benchmarks.faults.runner import Running
@@ -35,9 +38,12 @@ def endless(words: str) -> list[str]:
 
 
 def progress(folder: Path) -> int:
-    """Return the number of the newest checkpoint."""
+    """Return the number of the newest checkpoint, or of the points in the curves of a sweep that saves no others."""
     found = (folder / "checkpoints").glob("[0-9]*[0-9]")
-    return max((int(path.name) for path in found if path.name.isdecimal()), default=0)
+    newest = max((int(path.name) for path in found if path.name.isdecimal()), default=0)
+    with contextlib.suppress(OSError), np.load(folder / "curves.npz") as curves:
+        newest = max(newest, int(curves["trained"].sum()))
+    return newest
 
 
 def measured(kind: str, folder: Path, seconds: float) -> str:

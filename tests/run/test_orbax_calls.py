@@ -30,3 +30,17 @@ def test_the_reason_is_what_the_system_said():
     assert orbax_calls.disk_reason(RuntimeError("Permission denied, said the library")) == "Permission denied"
     assert orbax_calls.disk_reason(ValueError("first\nsecond")) == "first"
     assert orbax_calls.reason(KeyError("x")) == "its metadata cannot be read"
+
+
+def test_the_json_of_a_place_is_made_once(monkeypatch):
+    """Each time leaks the texts of the result: a save of 60 arrays would leak 17 KB."""
+    tensorstore = pytest.importorskip("tensorstore")
+    made, own = [], tensorstore.KvStore.Spec.to_json
+    monkeypatch.setattr(tensorstore.KvStore.Spec, "to_json", lambda *args: made.append(1) or own(*args))
+    orbax_calls.convert_once.__wrapped__()
+    place = {"driver": "file", "path": "/checkpoints/"}
+    found = [tensorstore.KvStore.Spec(place).to_json() for _ in range(3)]
+    found[0]["path"] = "changed by its owner"
+    assert len(made) == 1 and found[1:] == [place, place]
+    assert tensorstore.KvStore.Spec(place).to_json(include_defaults=True) != place
+    assert tensorstore.KvStore.Spec(place | {"path": "/others/"}).to_json()["path"] == "/others/"
