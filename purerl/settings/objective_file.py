@@ -69,10 +69,11 @@ def _start(name: str) -> Discovered:
 
 
 def _path_of(name: str) -> Path:
-    path = Path(name)
+    path = reading.path_of(name)
     if path.parent == Path(ZOO) and not path.exists():
         return zoo.objective_path(path.name)
     if path.is_dir() and (path / NAME).exists():
+        reading.check(path / NAME, reading.AGENT)  # a file that the user names may be a link, one in a folder may not
         return path / NAME
     if path.suffix != agent_file.SUFFIX or not path.is_file():
         raise unknown(

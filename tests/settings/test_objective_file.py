@@ -71,3 +71,18 @@ def test_a_file_runs_no_code(tmp_path, about, why):
 def test_published_objectives_are_read_by_name():
     for name in zoo.objectives():
         assert objective_file.load(f"zoo/{name}").entry.algorithm in ("ppo", "lpg")
+
+
+def test_a_link_in_a_folder_is_not_followed(tmp_path):
+    """The user named the folder, not what it links to."""
+    (tmp_path / "other.safetensors").write_bytes(objective_file.content("lpo", lpo()))
+    (tmp_path / "evolution").mkdir()
+    (tmp_path / "evolution" / objective_file.NAME).symlink_to(tmp_path / "other.safetensors")
+    with pytest.raises(InputError, match="it is a link"):
+        objective_file.load(str(tmp_path / "evolution"))
+
+
+@pytest.mark.parametrize("name", ["x" * 300, "a\0b"])
+def test_a_name_that_no_file_can_have_is_told(name):
+    with pytest.raises(InputError, match="is not a path"):
+        objective_file.load(name)
