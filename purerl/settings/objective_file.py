@@ -35,14 +35,19 @@ def load(name: str) -> Discovered:
     Raises:
       InputError: if there is none, or the file is not one of an objective.
     """
-    if name in OBJECTIVES:
-        return _start(name)
-    path = _path_of(name)
-    about = agent_file.about(path)
-    if "objective" not in about:
-        raise InputError(f"{path} is not the file of an objective; purerl evolve writes one, {NAME}, into its folder")
-    start = _start(trust.checked(about["objective"], path))
-    return start._replace(objective=_filled(start.objective, agent_file.arrays(path), path))
+    import jax  # help pages do not need it
+
+    with jax.ensure_compile_time_eval():  # a trainer may be made while a program is traced
+        if name in OBJECTIVES:
+            return _start(name)
+        path = _path_of(name)
+        about = agent_file.about(path)
+        if "objective" not in about:
+            raise InputError(
+                f"{path} is not the file of an objective; purerl evolve writes one, {NAME}, into its folder"
+            )
+        start = _start(trust.checked(about["objective"], path))
+        return start._replace(objective=_filled(start.objective, agent_file.arrays(path), path))
 
 
 def copy(name: str) -> dict[str, bytes]:
@@ -62,7 +67,7 @@ def content(name: str, objective: object, about: Mapping[str, str] = MappingProx
 
 
 def _start(name: str) -> Discovered:
-    import jax  # help pages do not need it
+    import jax
 
     entry = registry.objective(name)
     return Discovered(entry=entry, objective=registry.load(entry.start)(jax.random.key(0)))

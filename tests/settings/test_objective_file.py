@@ -29,6 +29,14 @@ def test_it_is_read_as_it_was_written(tmp_path):
         assert jax.tree.all(jax.tree.map(np.array_equal, found, lpo()))
 
 
+def test_it_is_read_while_a_program_is_traced(tmp_path):
+    """`make_trainer` runs inside of a run's compiled functions."""
+    (tmp_path / objective_file.NAME).write_bytes(objective_file.content("lpo", lpo()))
+    found = []
+    jax.eval_shape(lambda: found.append(objective_file.load(str(tmp_path)).objective))
+    assert jax.tree.all(jax.tree.map(np.array_equal, found[0], lpo()))
+
+
 def test_numbers_that_are_not_arrays_are_read(tmp_path):
     path = tmp_path / "loss.safetensors"
     path.write_bytes(objective_file.content("actor-critic", candidates.actor_critic(jax.random.key(0))))
