@@ -19,7 +19,7 @@ from purerl.loop.population import AXIS, TOGETHER, Values, compile_in_place, pla
 from purerl.loop.trainer import TrainState
 from purerl.run import checkpoint
 from purerl.sweeps.plan import ShapeGroup, SweepPlan, dump_sweep
-from purerl.sweeps.result import check_settings, drop_latest, load_curves, load_latest, save_latest
+from purerl.sweeps.result import check_counts, check_settings, drop_latest, load_curves, load_latest, save_latest
 from purerl.sweeps.search import Search
 from purerl.types import Array, PyTree
 from purerl.xla import backend
@@ -177,6 +177,8 @@ class Chunks(Search):
             curves, more = load_curves(folder, self.curves, sizes=self.sizes, settings=settings)
             if more["sizes"].shape != self.sizes.shape:
                 raise InputError(f"{folder / 'curves.npz'} belongs to another sweep: its chunks have other groups")
+            counts = np.array([len(group.members) for group in self.plan.groups])
+            check_counts("sizes", more["sizes"], counts, folder / "curves.npz")
         step = checkpoint.newest(folder / "checkpoints")
         if step and step >= (0 if curves is None else int(curves.trained.sum())):
             ends = np.cumsum([len(group.members) for group in self.plan.groups]) * self.plan.num_points

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 
 import jax
 import numpy as np
+from jax.typing import ArrayLike
 
 from purerl.devices import distributed
 from purerl.errors import InputError, printable
@@ -275,7 +276,14 @@ def load_curves(folder: Path, blank: Curves, **more: np.ndarray) -> tuple[Curves
                 if dtype != wanted.dtype or not fits or math.prod(shape) > max(MOST, wanted.size):
                     raise InputError(f"{path} belongs to another sweep: '{name}' is {dtype}{list(shape)}")
             curves = Curves(**{name: file[name] for name in Curves._fields})
+            check_counts("trained", curves.trained, blank.env_steps.shape[1], path)
             return curves, {name: file[name] for name in more}
     except InputError as error:
         hint = "" if "another sweep" in str(error) else ": remove it to begin again with what it held"
         raise InputError(f"{error}{hint}") from None
+
+
+def check_counts(name: str, found: np.ndarray, most: ArrayLike, path: Path) -> None:
+    """Raise an `InputError` unless counts from a file are from 0 to `most`."""
+    if ((found < 0) | (found > most)).any():
+        raise InputError(f"{path} is damaged: '{name}' has a number that is not from 0 to {np.max(most):,}")

@@ -86,3 +86,15 @@ def test_less_memory_than_a_trial_needs(monkeypatch):
     monkeypatch.setattr(memory, "free", lambda arguments: 1000)
     with pytest.raises(InputError, match="one trial x 2 seeds need"):
         chunks_of(2).advance()
+
+
+@pytest.mark.parametrize(("name", "value"), [("sizes", 10**9), ("sizes", -1), ("trained", 10**6), ("trained", -1)])
+def test_counts_that_no_sweep_has_are_refused(tmp_path, name, value):
+    """A size is taken as it is: it would fill the memory; a point would be beyond the curve's end."""
+    chunks = chunks_of(4, chunk=2)
+    chunks.save(tmp_path)
+    with np.load(tmp_path / "curves.npz") as file:
+        arrays = {key: file[key] for key in file.files}
+    np.savez(tmp_path / "curves.npz", **(arrays | {name: np.full_like(arrays[name], value)}))
+    with pytest.raises(InputError, match=f"is damaged: '{name}' has a number that is not from 0 to"):
+        chunks_of(4, chunk=2).restore(tmp_path)
