@@ -19,20 +19,23 @@ import numpy as np
 from benchmarks.faults.kinds import KINDS
 from benchmarks.faults.runner import Running
 
-ENDLESS = {  # lengths in a job's words -> those of a job that does not end
-    r"--total-timesteps \d+": "--total-timesteps 10000000",
-    r"--evaluations \d+": "--evaluations 10000000",
-    r"--generations \d+": "--generations 10000",
+LONG = {r"--total-timesteps \d+": "--total-timesteps 10000000", r"--generations \d+": "--generations 10000"}
+TRIALS = {r"--trials \d+": "--trials 20000", r"--method": "--chunk 1 --method"}  # as short as before
+ENDLESS = {  # the first word that a job's words hold -> lengths in them -> those of a job that does not end
+    "pbt": LONG,
+    "halving": {r"--trials \d+": "--trials 2000", r"--rungs": "--slots 1 --rungs"},
+    "sweep": TRIALS,
+    "evolve": {r"--generations \d+": "--generations 10000"},  # of lifetimes as short as before
+    "train": LONG | {r"--evaluations \d+": "--evaluations 10000000"},
 }
-SWEEP = {r"--trials \d+": "--trials 20000", r"--method (?!pbt)": "--chunk 1 --method "}  # of trials as short as before
 POINTS = 6
 START_SECONDS = 300.0  # that a job may take to begin
 
 
 def endless(words: str) -> list[str]:
     """Return the words of a job that is much longer."""
-    short = words.startswith("sweep") and "pbt" not in words
-    for found, longer in (SWEEP if short else ENDLESS).items():
+    kind = next(kind for kind in ENDLESS if kind in words)
+    for found, longer in ENDLESS[kind].items():
         words = re.sub(found, longer, words)
     return words.split()
 
