@@ -9,6 +9,7 @@ processes of their own. Exits with 1 and prints each case that failed.
 
 import argparse
 import contextlib
+import importlib
 import os
 import random
 import resource
@@ -21,7 +22,6 @@ import time
 from pathlib import Path
 
 import crafted_cases
-import crafted_newest
 from crafted_cases import CODE, READ
 
 SECONDS, BYTES = 150, 4 * 10**9  # of a case, at most; a busy machine is slow
@@ -129,7 +129,15 @@ def main():
     parser.add_argument("--whole", type=Path, help="a folder that holds what the commands of MAKE make")
     parser.add_argument("--minutes", type=float, default=600.0, help="end after so many")
     parser.add_argument("--skip", type=int, default=0, help="leave out so many of the first, which were tried before")
-    parser.add_argument("--newest", action="store_true", help="the cases of crafted_newest.py in place of the others")
+    for name in ("newest", "inputs"):
+        parser.add_argument(
+            f"--{name}",
+            dest="of",
+            action="store_const",
+            const=f"crafted_{name}",
+            default="crafted_cases",
+            help=f"the cases of crafted_{name}.py instead of those of crafted_cases.py",
+        )
     given = parser.parse_args()
     until = time.monotonic() + 60 * given.minutes
     with tempfile.TemporaryDirectory(prefix="crafted-", ignore_cleanup_errors=True) as name:
@@ -137,7 +145,8 @@ def main():
         (root / "whole").mkdir()
         if given.whole is not None:
             shutil.copytree(given.whole, root / "whole", dirs_exist_ok=True)
-        make = crafted_cases.MAKE | (crafted_newest.MAKE if given.newest else {})
+        of = importlib.import_module(given.of)
+        make = crafted_cases.MAKE | of.MAKE
         for words in make.values() if given.whole is None else ():
             code = "from purerl.commands.cli import main; main()"
             subprocess.run(
@@ -150,7 +159,6 @@ def main():
         import purerl.sweeps.sweep  # noqa: F401
 
         os.chdir(root / "whole")
-        of = crafted_newest if given.newest else crafted_cases
         found = [case for case in of.cases() if given.only in case[0]]
         random.Random(0).shuffle(found)  # so that a part of them is of all kinds
         found = found[given.skip :]
