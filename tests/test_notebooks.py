@@ -37,6 +37,7 @@ def test_a_notebook_is_kept_with_its_outputs(path):
     notebook = nbformat.read(path, as_version=4)
     code = code_of(notebook)
     assert [cell.execution_count for cell in code] == list(range(1, len(code) + 1)), "execute it from top to bottom"
+    assert notebook.metadata["purerl"]["commit"], "python tools/notebooks.py executes it"
     assert not [output for cell in code for output in cell.outputs if output.output_type == "error"]
     assert pictures_of(notebook)
     assert path.stat().st_size < 1_000_000
