@@ -41,8 +41,7 @@ def expand(app: Any, page: str, source: list[str]) -> None:
     if folder in LINKED:
         source[0] = source[0].replace("](../docs/", "](/")
     else:
-        for linked in LINKED:
-            source[0] = re.sub(rf"\]\((\.\./)+{linked}/", f"](/{linked}/", source[0])
+        source[0] = re.sub(rf"\]\((?:\.\./)+({'|'.join(LINKED)})/([^)#]*)\.(?:md|ipynb)", r"](/\1/\2", source[0])
     if not page.startswith("notebooks"):
         source[0] = md.linked(source[0])
 
