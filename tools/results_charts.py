@@ -70,7 +70,7 @@ def scores(results: Path = FOLDER) -> list[Score]:
         if span <= 0.02 * abs(random):  # the reference is random play
             continue
         bounds = (None, None)
-        if len(final) >= plot.ENOUGH_SEEDS:
+        if entry.seeds >= plot.ENOUGH_SEEDS:
             bounds = tuple((float(b) - random) / span for b in stats.bootstrap_interval(jax.random.key(0), final))
         rows.append(
             Score(
