@@ -78,8 +78,8 @@ def train(figure: Figure, seeds: int | None, again: bool, results: Path = FOLDER
         made["judged"] = ", ".join(f"{name} = {value}" for name, value in figure.judged.items())
     if before:
         joined = {name: np.concatenate([before.columns[name], joined[name]]) for name in COLUMNS}
-        made |= {"seconds": made["seconds"] + before.made["seconds"]}
-        made |= {"earlier": f"seeds below {there}, at commit {before.made['commit']}"}
+        made["seconds"] += before.made["seconds"]
+        made["earlier"] = f"seeds below {there}, at commit {before.made['commit']}"
     write(path, _head(plan.saved_settings(next(iter(parts))), wanted.options), joined, made)
     print(f"wrote {path}")
     ship(figure, list(parts), results, above=float(before.final().max()) if before else float("-inf"))
@@ -103,7 +103,7 @@ def _judged(figure: Figure, parts: Sequence[Path], columns: Mapping[str, np.ndar
 def ship(figure: Figure, parts: Sequence[Path], results: Path = FOLDER, above: float = float("-inf")) -> None:
     """Write the agent of the seed with the highest final evaluation into the zoo, if its file is small enough.
 
-    The agent in the zoo, stays where no run exceeds the return `above`.
+    The agent in the zoo stays if no run exceeds the return `above`.
     """
     finals = {part: metrics_csv.by_seed(metrics_csv.read(part / "metrics.csv"), "evaluation_return") for part in parts}
     last = [(float(y[-1]), part, seed) for part, curves in finals.items() for seed, (_, y) in curves.items() if len(y)]
@@ -122,7 +122,7 @@ def ship_agent(trained: TrainedRun, seed: int, name: str, results: Path = FOLDER
         path.unlink(missing_ok=True)
     else:
         path.parent.mkdir(exist_ok=True)
-        write_whole(path, lambda file: file.write(content))
+        write_whole(path, content)
         print(f"wrote {path}")
     if path.parent == zoo.CLONE:
         names = sorted(file.stem for file in zoo.CLONE.glob(f"*{agent_file.SUFFIX}"))

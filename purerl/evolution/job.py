@@ -201,7 +201,7 @@ class EvolutionJob(LongJob):
             write_report(self.plan, found.columns, found.frames, self.folder / "report")
             if not self.plan.from_python:
                 content = objective_file.content(self.plan.name, found.candidate)
-                write_whole(self.folder / objective_file.NAME, lambda file: file.write(content))
+                write_whole(self.folder / objective_file.NAME, content)
             about = summary_of(self.plan, found.columns) | {
                 "wall_seconds": round(self.wall_seconds(), 3),
                 "compile_seconds": round(self.metadata["compile_seconds"], 3),

@@ -28,14 +28,14 @@ def flags_of(system: object) -> int:
 AS_IT_IS = flags_of(os)
 
 
-def write_whole(path: Path, content: str | Callable[[IO[bytes]], Any]) -> None:
+def write_whole(path: Path, content: str | bytes | Callable[[IO[bytes]], Any]) -> None:
     """Write a file that appears under its name only when it is complete; with several processes, only the first writes.
 
     It is written under a name that nobody can guess and prepare a link at. A link at `path` is replaced, not followed.
 
     Args:
       path: the path of the file.
-      content: its text, or a function that writes into the open file it is given.
+      content: its text or bytes, or a function that writes into the open file it is given.
 
     Raises:
       InputError: if there is a folder or a device at `path`.
@@ -47,7 +47,10 @@ def write_whole(path: Path, content: str | Callable[[IO[bytes]], Any]) -> None:
     part = path.with_name(f".{path.name}.{secrets.token_hex(8)}.part")
     try:
         with open(os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL | AS_IT_IS, 0o666), "wb") as file:
-            file.write(content.encode()) if isinstance(content, str) else content(file)
+            if callable(content):
+                content(file)
+            else:
+                file.write(content.encode() if isinstance(content, str) else content)
             file.flush()
             os.fsync(file.fileno())
         os.replace(part, path)
@@ -67,7 +70,7 @@ def check_named(path: Path, what: str, endings: Iterable[str]) -> None:
         raise InputError(f"cannot write {path}: there is no folder {path.parent}")
 
 
-def write_named(path: Path, content: str | Callable[[IO[bytes]], Any]) -> None:
+def write_named(path: Path, content: str | bytes | Callable[[IO[bytes]], Any]) -> None:
     """Write a file that the user named; see `write_whole`."""
     try:
         write_whole(path, content)

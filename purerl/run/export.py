@@ -57,7 +57,7 @@ def save(run: TrainedRun, path: Path, seed: int | None = None) -> None:
         check_acts_alone(run)
         function, arguments = acting(run, agent)
         content = stablehlo(function, arguments) if suffix == ".stablehlo" else onnx(function, arguments)
-    write_named(path, lambda file: file.write(content))
+    write_named(path, content)
 
 
 def acting(run: TrainedRun, agent: PyTree) -> tuple[BatchedAct, list[jax.ShapeDtypeStruct]]:

@@ -5,10 +5,9 @@ import os
 import secrets
 import shutil
 from collections.abc import Callable, Mapping
-from functools import partial
 from pathlib import Path
 from types import MappingProxyType
-from typing import IO, Any
+from typing import Any
 
 from purerl.devices import distributed
 from purerl.errors import InputError
@@ -57,7 +56,7 @@ def enter_folder(
 def new_folder(out: Path | None, *words: str, files: Mapping[str, str | bytes]) -> Path:
     """Create a folder, named or `runs/<words>-<n>` such as `runs/ppo-CartPole-v1-1`, and return it.
 
-    It appears with its files, by name, in it, so that there is no folder that neither begins nor resumes.
+    It appears together with its files, so that there is no folder that neither begins nor resumes.
     """
     name, n = "-".join(words).replace("/", "-").replace(":", "-"), 1
     while True:
@@ -80,15 +79,11 @@ def _appear(folder: Path, files: Mapping[str, str | bytes]) -> None:
     made.mkdir()
     try:
         for name, content in files.items():
-            write_whole(made / name, content if isinstance(content, str) else partial(_write, content))
+            write_whole(made / name, content)
         made.rename(folder)
     except BaseException:
         shutil.rmtree(made, ignore_errors=True)
         raise
-
-
-def _write(content: bytes, file: IO[bytes]) -> None:
-    file.write(content)
 
 
 def check_same(file: Path, text: str, noun: str) -> None:
