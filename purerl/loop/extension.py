@@ -69,7 +69,7 @@ class Extension(NamedTuple):
     # (options, run: `purerl.settings.runs.Settings`, env) -> what `wrap` is given: loads, once, what the options name
     keeps: Callable[[Any], Mapping[str, bytes]] = _nothing
     # options -> {name: content} of files that the job's folder keeps: `prepare` finds them in `run.folder`, so that a
-    # job goes on where what the options name has moved or changed
+    # job resumes although a file that the options name has moved or changed
     starts: bool = False  # whether `prepare` also loads the agents that the run's option `start` names
     finish: Callable[[Any], list[str]] | None = None  # (a completed `purerl.run.run.Run`) -> lines to print
     checks: Callable[[AlgorithmFactory, Any, Any, str], list[Any]] | None = None

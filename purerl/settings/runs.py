@@ -50,8 +50,8 @@ class Settings:
 
     def kept_files(self) -> dict[str, bytes]:
         """Return {name: content} of the files that the job's folder keeps for its extensions."""
-        given = ((row, self.extension_options.get(row.name)) for row in self.extensions)
-        return {name: file for row, of in given if of is not None for name, file in row.keeps(of).items()}
+        given = ((row, self.extension_options.get(row.name, row.options())) for row in self.extensions)
+        return {name: file for row, of in given if row.is_on(of) for name, file in row.keeps(of).items()}
 
     def make_algorithm(self) -> AlgorithmFactory:
         """Return the algorithm."""

@@ -40,12 +40,12 @@ def wrap(make: MakeTrainer, options: ObjectiveOptions) -> MakeTrainer:
 
 def keeps(options: ObjectiveOptions) -> dict[str, bytes]:
     """Return the objective's file, which the job's folder keeps."""
-    return objective_file.copy(options.objective) if options.objective != "none" else {}
+    return objective_file.copy(options.objective)
 
 
 def prepare(options: ObjectiveOptions, run: Settings, env: Environment) -> ObjectiveOptions:
     """Return the options with the file that the job's folder keeps; an agent's file needs none, as it only acts."""
-    if run.folder is None or options.objective == "none":
+    if run.folder is None:
         return options
     if agent_file.find(run.folder):
         return ObjectiveOptions()
