@@ -1,8 +1,11 @@
 """Which loop a trainer has, by the options of the host."""
 
+import pytest
+
 import purerl
 from purerl.algos.a2c import A2CConfig, a2c
 from purerl.envs.bsuite.catch import Catch
+from purerl.extensions import host
 from purerl.extensions.host.jax_source import JaxSource
 from purerl.extensions.host.options import HostOptions
 from purerl.extensions.host.trainer import HostTrainer
@@ -22,3 +25,10 @@ def test_which_loop_a_trainer_has():
     ledger = Ledger()
     assert trainer(ledger).environment is ledger is trainer(ledger, sampler="async", actors=3).environment
     assert ledger.stage is ledger
+
+
+def test_public_names_are_loaded_when_they_are_used():
+    assert host.HostTrainer is HostTrainer and host.JaxSource is JaxSource
+    assert all(getattr(host, name) for name in host.__all__)
+    with pytest.raises(AttributeError, match=r"module 'purerl.extensions.host' has no attribute 'Settings'"):
+        _ = host.Settings
