@@ -6,6 +6,8 @@ Records with three or more fields are built by keyword, and no call has six posi
 import ast
 from pathlib import Path
 
+from tests.helpers.sources import parsed
+
 ROOT = Path(__file__).parent.parent
 FOLDERS = ("purerl", "algos", "envs", "benchmarks", "scripts", "tools")
 MOST = 5  # positional arguments of a call
@@ -22,7 +24,7 @@ def trees():
     paths = (path for folder in FOLDERS for path in (ROOT / folder).rglob("*.py"))
     mounted = lambda path: path.parts[:2] in {("purerl", "envs"), ("purerl", "algos"), ("purerl", "configs")}
     names = (path.relative_to(ROOT) for path in paths)
-    return {path: ast.parse((ROOT / path).read_text()) for path in names if not mounted(path)}
+    return {path: parsed(ROOT / path) for path in names if not mounted(path)}
 
 
 def is_record(node):

@@ -6,6 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.helpers.sources import parsed
+
 ROOT = Path(__file__).parent.parent
 PAGES = [
     *(f"docs/{page.name}" for page in sorted((ROOT / "docs").glob("*.md"))),
@@ -106,7 +108,7 @@ def test_settings_and_errors_follow_the_style_guide():
     found = [
         f"{path.relative_to(ROOT)}:{line}: {problem}"
         for path in MODULES
-        for line, text in messages(ast.parse(path.read_text(encoding="utf-8")))
+        for line, text in messages(parsed(path))
         for problem in problems(re.sub(r"`[^`]*`|'[^']*'", "code", text))
     ]
     assert found == []

@@ -8,6 +8,12 @@ ROOT = Path(__file__).parents[2]
 
 
 @functools.cache
+def parsed(path):
+    """Return the syntax tree of a file."""
+    return ast.parse(path.read_text(encoding="utf-8"))
+
+
+@functools.cache
 def modules():
     """Return {dotted name: syntax tree} of the package; envs and algos are linked into it."""
     found = {}
@@ -16,12 +22,12 @@ def modules():
             parts = path.relative_to(ROOT / folder).with_suffix("").parts
             if folder == "purerl" and parts[0] in ("envs", "algos"):
                 continue
-            found[".".join([package, *parts]).removesuffix(".__init__")] = ast.parse(path.read_text(encoding="utf-8"))
+            found[".".join([package, *parts]).removesuffix(".__init__")] = parsed(path)
     return found
 
 
 def statements(body):
-    """Yield the statements of a body at any depth, but for those that only checkers of types see."""
+    """Yield the statements of a body at any depth, except for those that only type checkers see."""
     for statement in body:
         yield statement
         for_types = isinstance(statement, ast.If) and "TYPE_CHECKING" in ast.unparse(statement.test)
