@@ -183,7 +183,7 @@ class Kernel:
             ref[:] = vector
 
     def logits(self, layers: tuple[Any, ...], observation: list[Array]) -> list[Array]:
-        """Return the policy's logits f32[BLOCK] for each action; small sides of layers are no products of matrices."""
+        """Return the policy's logits f32[BLOCK] for each action; narrow layers are computed without matrix products."""
         (bias, kernel), *hidden, (last_bias, last) = zip(layers[::2], layers[1::2], strict=True)
         first: Any = sum(x[:, None] * kernel[i][None] for i, x in enumerate(observation))
         x = self.activation(first + bias[:][None])

@@ -118,7 +118,7 @@ READ_AS_FILES = (
 
 @pytest.mark.parametrize("pattern", READ_AS_FILES)
 def test_links_and_pictures_are_there(pattern):
-    """Also where there is no site; a folder that is a link is not followed."""
+    """Also for readers without the site, where links to folders are not followed."""
     missing = []
     for page in sorted(ROOT.glob(pattern)):
         text = re.sub(r"^```.*?^```", "", page.read_text(encoding="utf-8"), flags=re.DOTALL | re.MULTILINE)

@@ -79,7 +79,7 @@ def scores(results: Path = FOLDER) -> list[Score]:
                 value=(float(stats.iqm(final)) - random) / span,
                 low=bounds[0],
                 high=bounds[1],
-                seeds=entry.seeds if entry.peer else len(final),
+                seeds=entry.seeds,
             )
         )
     return rows

@@ -71,6 +71,9 @@ JSON = (
     "[[1]]",
     "10" * 15,
 )
+RESUMED = "train --resume {0} --plain --no-cache"
+FROM_CONFIG = "train --config {0} --plain --no-cache --out new"
+ACT = "evaluate {0} --episodes 2 --no-cache"
 
 
 def pipe(path):

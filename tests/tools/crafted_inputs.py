@@ -5,7 +5,21 @@ import json
 from pathlib import Path
 
 import numpy as np
-from crafted_cases import READ, TINY, endless, link, more, noted, pipe, remove, setting, write
+from crafted_cases import (
+    ACT,
+    FROM_CONFIG,
+    READ,
+    RESUMED,
+    TINY,
+    endless,
+    link,
+    more,
+    noted,
+    pipe,
+    remove,
+    setting,
+    write,
+)
 
 SHORT = f"{TINY} --eval-episodes 2 --evaluations 1 --num-minibatches 1 --hidden-sizes 4"
 MAKE = {
@@ -15,10 +29,7 @@ MAKE = {
     "team.safetensors": "export teams team.safetensors",
 }
 OBJECTIVE = f"train ppo Catch {SHORT} --env.rows 5 --objective {{0}} --out new"
-AGAIN = "train --resume {0} --plain --no-cache"
-ANEW = "train --config {0} --plain --no-cache --out new"
 START = f"train a2c Catch --env.rows 5 --start {{0}} {TINY} --out new"
-ACT = "evaluate {0} --episodes 2 --no-cache"
 SWEEP = "sweep --resume sweep --plain --no-cache"
 EVOLVE = "evolve --resume evolve --plain --no-cache"
 META = "meta-evaluate evolve --seeds 2 --tuning 0 --no-cache"
@@ -51,7 +62,7 @@ def texts(path, **given):
 
 
 def numbers(change):
-    """Return what changes the first array of an objective, or puts more beside it."""
+    """Return a function that changes the first array of an objective, or adds others."""
 
     def apply(arrays, _):
         name = next(iter(arrays))
@@ -117,7 +128,9 @@ def results(text):
 
 def of_objectives():
     """Yield the cases of files of objectives, of folders with them, and of names of them."""
-    for change, words in itertools.product((pipe, link, endless), (OBJECTIVE.format("evolve"), ANEW.format("learned"))):
+    for change, words in itertools.product(
+        (pipe, link, endless), (OBJECTIVE.format("evolve"), FROM_CONFIG.format("learned"))
+    ):
         yield f"objective: {change.__name__}, {words[:14]}", lambda c=change: c(Path(LEARNED).absolute()), words
     for name in ("crafted:start", "os:abort", "\x1b[2J", "", "zoo/x", "lpg", "x" * 10**5):
         yield f"objective: evolved from {name[:20]!r}", texts(LEARNED, objective=name), OBJECTIVE.format("evolve")
@@ -132,7 +145,7 @@ def of_objectives():
     for name, change in shapes.items():
         yield f"objective: {name}", numbers(change), OBJECTIVE.format(LEARNED)
     values = ("'crafted:start'", "'/dev/zero'", "'run'", f"'{LONG}'", '"\\u0000"', '"\\u001b[2J"', "['evolve']", "5")
-    for value, words in zip(values, itertools.cycle((AGAIN, ANEW, ACT)), strict=False):
+    for value, words in zip(values, itertools.cycle((RESUMED, FROM_CONFIG, ACT)), strict=False):
         yield (
             f"objective = {value[:20]}, {words[:14]}",
             setting("objective", value, "learned/config.toml"),
@@ -149,13 +162,17 @@ def of_self_tuning():
         *(("self_tune_learning_rate", "nan"), ("self_tune_learning_rate", "1e400"), ("self_tune_decay", "-inf")),
         *(("gae_lambda", "1.0"), ("entropy_coefficient", "nan"), ("learning_rate", "'x'")),
     ]
-    for (name, value), words in zip(values, itertools.cycle((AGAIN, ANEW)), strict=False):
+    for (name, value), words in zip(values, itertools.cycle((RESUMED, FROM_CONFIG)), strict=False):
         yield (
             f"tuned: {name} = {value[:20]}, {words[:14]}",
             setting(name, value, "tuned/config.toml"),
             words.format("tuned"),
         )
-    yield "tuned: an objective, too", setting("objective", "'crafted:start'", "tuned/config.toml"), ANEW.format("tuned")
+    yield (
+        "tuned: with an objective",
+        setting("objective", "'crafted:start'", "tuned/config.toml"),
+        FROM_CONFIG.format("tuned"),
+    )
 
 
 def of_groups():
@@ -177,7 +194,7 @@ def of_groups():
         change = lambda text=text: write(
             Path("teams/config.toml"), Path("teams/config.toml").read_text().replace("[groups.red]", text)
         )
-        yield f"teams: {value[:24]}", change, ANEW.format("teams")
+        yield f"teams: {value[:24]}", change, FROM_CONFIG.format("teams")
         settings = lambda _, about, text=text: about.update(settings=about["settings"].replace("[groups.red]", text))
         yield f"team's agent: {value[:24]}", repacked("team.safetensors", settings), ACT.format("team.safetensors")
 
@@ -202,7 +219,7 @@ def of_agents():
     objects = lambda _, about: about.update(settings='from_python = ["\\u001b[2J", [1]]\n' + about["settings"])
     yield "metadata: Python objects", repacked("one.safetensors", objects), START.format("one.safetensors")
     itself = more("start = 'run'")
-    yield "start: a run that starts from itself", itself, AGAIN.format("run")
+    yield "start: a run that starts from itself", itself, RESUMED.format("run")
     for name in ("evolve", "sweep", "run/checkpoints", "run/config.toml", "run/metrics.csv", LONG, "."):
         yield f"start: {name[:20]}", lambda: None, START.format(name)
 
@@ -284,7 +301,7 @@ def of_pages():
         "returns by name": results('{"0": 1.0}'),
         "an environment of lists": setting("environment", "[['Catch']]"),
         "an algorithm of numbers": setting("algorithm", "1979-05-27"),
-        "env that is no table": lambda: write(
+        "env that is not a table": lambda: write(
             Path("run/config.toml"), Path("run/config.toml").read_text().replace("[env]", "[env.env]")
         ),
         "30,000 settings": more("\n".join(f"x{i} = 1" for i in range(30_000))),

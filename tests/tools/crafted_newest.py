@@ -6,7 +6,7 @@ import zipfile
 from pathlib import Path
 
 import numpy as np
-from crafted_cases import TINY, endless, header, link, pipe, remove, setting, write
+from crafted_cases import ACT, FROM_CONFIG, RESUMED, TINY, endless, header, link, pipe, remove, setting, write
 
 SHORT = f"{TINY} --eval-episodes 2 --evaluations 1"
 REPLAY = "--replay-capacity 64 --learning-starts 64 --batch-size 2 --hidden-sizes 4 --num-atoms 5 --model-size 4"
@@ -24,9 +24,6 @@ MAKE = {
     "disco": f"train disco Catch --weights random {SHORT} {REPLAY} --env.rows 5 --out disco",
 }
 RULE = f"train disco Catch --weights rule.npz {SHORT} {REPLAY} --env.rows 5 --out new"
-AGAIN = "train --resume {0} --plain --no-cache"
-ANEW = "train --config {0} --plain --no-cache --out new"
-ACT = "evaluate {0} --episodes 2 --no-cache"
 META = "evolve --resume meta --plain --no-cache"
 RIVALS = "meta-evaluate meta --seeds 2 --tuning 0 --no-cache"
 PBT = "sweep --resume pbt --plain --no-cache"
@@ -222,10 +219,10 @@ def of_weights():
     yield (
         "weights: of a folder, in its settings",
         setting("weights", "'/dev/zero'", "disco/config.toml"),
-        ANEW.format("disco"),
+        FROM_CONFIG.format("disco"),
     )
-    yield "weights: a zero byte", setting("weights", '"\\u0000"', "disco/config.toml"), ANEW.format("disco")
-    yield "weights: resumed, /dev/zero", setting("weights", "'/dev/zero'", "disco/config.toml"), AGAIN.format("disco")
+    yield "weights: a zero byte", setting("weights", '"\\u0000"', "disco/config.toml"), FROM_CONFIG.format("disco")
+    yield "weights: resumed, /dev/zero", setting("weights", "'/dev/zero'", "disco/config.toml"), RESUMED.format("disco")
 
 
 def of_evolutions():
@@ -269,28 +266,32 @@ def of_extensions():
     """Yield the cases of levels, games and extensions of a folder."""
     file = "levels/config.toml"
     for name, value, command in (
-        ("levels", "'crafted:start'", AGAIN),
-        ("levels_over", "['time_limit=1:1e400']", ANEW),
-        ("levels_over", '["\\u001b[2J=1:2"]', AGAIN),
-        ("levels_over", "['time_limit=1:1000000000000000000000']", ANEW),
-        ("levels_capacity", "1000000000000", AGAIN),
-        ("levels_capacity", "1000000000", ANEW),
-        ("levels_replay_probability", "nan", AGAIN),
-        ("levels_temperature", "1e-320", ANEW),
-        ("start", "'zoo/../../private'", ANEW),
-        ("start", '"zoo/\\u001b[2J"', ANEW),
+        ("levels", "'crafted:start'", RESUMED),
+        ("levels_over", "['time_limit=1:1e400']", FROM_CONFIG),
+        ("levels_over", '["\\u001b[2J=1:2"]', RESUMED),
+        ("levels_over", "['time_limit=1:1000000000000000000000']", FROM_CONFIG),
+        ("levels_capacity", "1000000000000", RESUMED),
+        ("levels_capacity", "1000000000", FROM_CONFIG),
+        ("levels_replay_probability", "nan", RESUMED),
+        ("levels_temperature", "1e-320", FROM_CONFIG),
+        ("start", "'zoo/../../private'", FROM_CONFIG),
+        ("start", '"zoo/\\u001b[2J"', FROM_CONFIG),
     ):
         yield f"levels: {name} = {value}", setting(name, value, file), command.format("levels")
     file = "game/config.toml"
     for name, value, command in (
-        ("self_play", "1000000000", ANEW),
-        ("self_play", "-1", AGAIN),
+        ("self_play", "1000000000", FROM_CONFIG),
+        ("self_play", "-1", RESUMED),
         ("self_play", "'x'", ACT),
     ):
         yield f"game: {name} = {value}", setting(name, value, file), command.format("game")
     again = replaced(file, "total_timesteps = 80", "total_timesteps = 160")
     for change in (pipe, link, endless):
-        yield f"game: elo.csv {change.__name__}", several(again, changed(change, "game/elo.csv")), AGAIN.format("game")
+        yield (
+            f"game: elo.csv {change.__name__}",
+            several(again, changed(change, "game/elo.csv")),
+            RESUMED.format("game"),
+        )
     file, head = "groups/config.toml", "[groups.red]"
     for value in (
         "frozen = 'zoo/../../private'",
@@ -299,15 +300,15 @@ def of_extensions():
         "policy = 'blue'",
         "start = 'zoo/x'",
     ):
-        yield f"groups: {value}", replaced(file, head, f"{head}\n{value}"), ANEW.format("groups")
+        yield f"groups: {value}", replaced(file, head, f"{head}\n{value}"), FROM_CONFIG.format("groups")
     circle = replaced(file, head, "[groups.blue]\npolicy = 'red'\n[groups.red]\npolicy = 'blue'")
-    yield "groups: a circle", circle, ANEW.format("groups")
+    yield "groups: a circle", circle, FROM_CONFIG.format("groups")
     many = "\n".join(f"[groups.x{i}]\nlearning_rate = 0.1" for i in range(9000))
-    yield "groups: 9,000 of them", replaced(file, "# end", f"{many}\n# end"), ANEW.format("groups")
-    yield "groups: of markup", replaced(file, head, '[groups."[red]\\u001b[2J"]'), ANEW.format("groups")
+    yield "groups: 9,000 of them", replaced(file, "# end", f"{many}\n# end"), FROM_CONFIG.format("groups")
+    yield "groups: of markup", replaced(file, head, '[groups."[red]\\u001b[2J"]'), FROM_CONFIG.format("groups")
     for text, words in (
-        ("extension = ['novelty:novelty']", ANEW),
-        ("extension = 'novelty:novelty'\nnovelty = 1.0", AGAIN + " --trust json"),
+        ("extension = ['novelty:novelty']", FROM_CONFIG),
+        ("extension = 'novelty:novelty'\nnovelty = 1.0", RESUMED + " --trust json"),
         ("extension = ['os:path', 'crafted:start']", ACT),
     ):
         yield f"extension: {text}, {words[:12]}", extension(text), words.format("run")
@@ -332,7 +333,7 @@ def of_pictures():
     for change in (pipe, link, endless, remove):
         yield f"zoo: a name that is here, {change.__name__}", shadow(change), ACT.format("zoo/ppo-CartPole-v1")
     yield "zoo: a name above it", lambda: None, ACT.format("zoo/../private")
-    yield "zoo: in settings", setting("start", "'zoo/ppo-CartPole-v1'", "run/config.toml"), ANEW.format("run")
+    yield "zoo: in settings", setting("start", "'zoo/ppo-CartPole-v1'", "run/config.toml"), FROM_CONFIG.format("run")
 
 
 def of_sweeps():

@@ -17,7 +17,7 @@ def test_a_notebook_gets_its_outputs_and_their_origin(script, tmp_path):
     assert [output.text for output in cell.outputs] == ["one\ntwo\n"]  # in one box
     assert cell.execution_count == 1 and "execution" not in cell.metadata
     assert {"commit", "jax", "purerl"} <= set(nbformat.read(path, as_version=4).metadata["purerl"])
-    assert list(tmp_path.iterdir()) == [path]  # what it writes is gone with its folder
+    assert list(tmp_path.iterdir()) == [path]  # its folder is removed
 
 
 def test_an_unknown_notebook_is_named(script):
