@@ -5,7 +5,7 @@ import jax.numpy as jnp
 import pytest
 
 from purerl.devices.memory import nbytes
-from purerl.profiling.flops import operations, products
+from purerl.profiling.flops import each_product, operations, products
 
 F32 = jnp.float32
 
@@ -24,6 +24,15 @@ def test_products_alone_and_nothing_that_is_not_used():
     both = lambda a, b: (jnp.tanh(a @ b), b @ a)[0]
     assert products(both, shape(3, 5), shape(5, 3)) == 2 * 3 * 5 * 3
     assert operations(both, shape(3, 5), shape(5, 3)) == 2 * 3 * 5 * 3 + 9
+
+
+def test_each_product_with_the_number_of_times_that_it_is_computed():
+    def run(x):
+        x = jax.lax.scan(lambda x, _: (jax.lax.scan(lambda x, _: (x @ x, None), x, None, 3)[0], None), x, None, 5)[0]
+        return jax.lax.cond(x[0, 0] > 0, lambda x: x @ x @ x, lambda x: x @ x[:, :1] * x, x)
+
+    found = [(equation.outvars[0].aval.shape, times) for equation, times in each_product(run, shape(4, 4))]
+    assert found == [((4, 4), 15.0), ((4, 4), 1.0), ((4, 4), 1.0)]
 
 
 def test_convolutions_count_exactly():
