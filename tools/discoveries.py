@@ -34,14 +34,14 @@ from purerl import zoo
 from purerl.algos.ppo import ppo
 from purerl.evolution.evolve import Evolved, load
 from purerl.evolution.fitness import centered_ranks, nan_is_worst
-from purerl.evolution.inner_loop import Task, in_chunks, score
+from purerl.evolution.inner_loop import in_chunks, score
 from purerl.evolution.tasks import make_task
 from purerl.functional.drifts import DPO
 from purerl.functional.objectives import ActorCriticLoss, Clip, Drifting, Mixture
 from purerl.loop.train import make_train
 from purerl.reporting.files import write_whole
 from purerl.settings import objective_file
-from purerl.types import Array, Key
+from purerl.types import AlgorithmFactory, Array, Key
 from purerl.xla import backend
 
 RUNS = Path("runs") / "objectives"
@@ -73,12 +73,18 @@ TRIALS = 40  # settings of PPO that are tried
 RATES, CLIPS = (5e-4, 5e-2), (0.05, 1.0)  # of those trials, log-uniform; half of them clip the value
 
 
+RULE_CONFIG = {  # of agents that learn by a rule, which takes one gradient step per rollout
+    name: value for name, value in CONFIG.items() if name not in ("num_epochs", "num_minibatches")
+} | {"rollout_length": 8}
+
+
 class Discovery(NamedTuple):
-    """What is evolved, and how: the arguments of `purerl evolve` beside the config."""
+    """What is evolved, and how: the arguments of `purerl evolve`."""
 
     objective: str
-    words: str
+    words: str  # beside the config
     about: str  # what is discovered, for the page
+    config: dict[str, Any] = CONFIG
 
 
 DISCOVERIES = {
@@ -103,21 +109,39 @@ DISCOVERIES = {
         words="--population 32 --shaping rank --generations 60 --sigma 0.05 --meta-learning-rate 0.02",
         about="The same network from a drift of zero.",
     ),
+    "lpg": Discovery(
+        objective="lpg",
+        words="--method meta-gradient --population 16 --generations 3000 --meta-learning-rate 0.001",
+        about="A whole update rule: a recurrent network of random weights, which gets no loss, value or advantage.",
+        config=RULE_CONFIG,
+    ),
+    "open": Discovery(
+        objective="open",
+        words="--population 32 --shaping rank --generations 60 --sigma 0.05 --meta-learning-rate 0.02",
+        about="An optimizer in place of Adam: a network that initially makes no step.",
+    ),
 }
 
 
 class Method(NamedTuple):
-    """A column of the table: the loss that PPO's loop learns by, and its learning rate."""
+    """A column of the table: an algorithm and its config."""
 
-    loss: Any
-    learning_rate: float = CONFIG["learning_rate"]
+    factory: AlgorithmFactory
+    config: Any
+    loss: Any = None  # of PPO; methods that differ in it alone share a compiled program
+
+
+def ppo_by(loss: Any, learning_rate: float = CONFIG["learning_rate"]) -> Method:
+    """Return PPO's loop with a loss."""
+    config = dataclasses.replace(make_task("ppo", "CartPole-v1", CONFIG, {}).config, learning_rate=learning_rate)
+    return Method(partial(ppo, loss=loss), config, loss)
 
 
 def command(name: str) -> list[str]:
     """Return the command line of an evolution."""
     found = DISCOVERIES[name]
     flat = lambda value: ",".join(map(str, value)) if isinstance(value, tuple) else str(value)
-    config = [word for key, value in CONFIG.items() for word in (f"--{key.replace('_', '-')}", flat(value))]
+    config = [word for key, value in found.config.items() for word in (f"--{key.replace('_', '-')}", flat(value))]
     tasks = ["--tasks", ",".join(TRAINED), "--total-timesteps", str(LIFE)]
     return ["evolve", found.objective, *tasks, *config, *shlex.split(found.words)]  # a flag's last value counts
 
@@ -130,6 +154,8 @@ def evolve(name: str) -> int:
         words = ["evolve", "--resume", str(folder)] if begun else [*command(name), "--out", str(folder)]
         code = subprocess.run([sys.executable, "-m", "purerl", *words, "--devices", "1", "--plain"]).returncode
         after = resource.getrusage(resource.RUSAGE_CHILDREN)
+        if not folder.exists():  # refused
+            return code
         spent = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
         timed = folder / "cpu_seconds.txt"
         earlier = float(timed.read_text()) if timed.exists() else 0.0
@@ -162,48 +188,65 @@ def whole_loss(objective: Any, value_clip: Any = VALUE_CLIP) -> ActorCriticLoss:
 def methods(found: Mapping[str, Evolved], tuned: Mapping[str, float]) -> dict[str, Method]:
     """Return all methods by name: PPO, DPO, PPO without the clip of its value, a tuned PPO and the discoveries."""
     rivals = {
-        "PPO": Method(whole_loss(Clip())),
-        "DPO": Method(whole_loss(Drifting(drift=DPO()))),
-        "PPO, no value clip": Method(whole_loss(Clip(), None)),
-        "tuned PPO": Method(
+        "PPO": ppo_by(whole_loss(Clip())),
+        "DPO": ppo_by(whole_loss(Drifting(drift=DPO()))),
+        "PPO, no value clip": ppo_by(whole_loss(Clip(), None)),
+        "tuned PPO": ppo_by(
             loss=whole_loss(Clip(epsilon=tuned["clip_epsilon"]), VALUE_CLIP if tuned["clips_value"] else None),
             learning_rate=tuned["learning_rate"],
         ),
     }
-    for name, run in found.items():
-        config = run.plan.tasks[0].config
-        whole = isinstance(run.candidate, ActorCriticLoss)
-        loss = run.candidate if whole else whole_loss(run.candidate, config.value_clip)
-        rivals[name] = Method(loss, config.learning_rate)
-    return rivals
+    return rivals | {name: _discovered(run) for name, run in found.items()}
 
 
-def task_of(name: str, steps: int) -> Task:
-    """Return a task with the config of all."""
-    config = make_task("ppo", "CartPole-v1", CONFIG, {}).config
-    return Task(name=name, env=purerl.make(name), config=config, total_timesteps=steps)
+def _discovered(run: Evolved) -> Method:
+    """Return the method of a discovery, with the config of its evolution."""
+    config = run.plan.tasks[0].config
+    if isinstance(run.candidate, ActorCriticLoss):
+        return ppo_by(run.candidate, config.learning_rate)
+    if isinstance(run.candidate, Drifting):
+        return ppo_by(whole_loss(run.candidate, config.value_clip), config.learning_rate)
+    return Method(run.plan.learner(run.candidate), config)
 
 
-def trained(task: Task, loss: Any, rate: Any, key: Key) -> Array:
+def trained(env: Any, steps: int, method: Method, key: Key) -> Array:
     """Train once and return the score, f32[]."""
-    config = dataclasses.replace(task.config, learning_rate=rate)
-    train = make_train(partial(ppo, loss=loss), task.env, config, task.total_timesteps)
-    return score(train(key)[1], KIND)
+    return score(make_train(method.factory, env, method.config, steps)(key)[1], KIND)
 
 
-def scores_of(task: Task, chosen: Sequence[Method], seeds: int) -> np.ndarray:
-    """Return the scores f32[methods, seeds] of one compiled program; a method's keys are those of all."""
+def scores_of(task: str, steps: int, chosen: Sequence[Method], seeds: int) -> np.ndarray:
+    """Return the scores f32[methods, seeds] on a task; the keys are those of all methods."""
+    env, keys = purerl.make(task), jax.random.split(jax.random.key(0x6F626A), seeds)
+    found = np.zeros((len(chosen), seeds), np.float32)
+    by_loss = [i for i, method in enumerate(chosen) if method.loss is not None]
+    if by_loss:
+        found[by_loss] = _by_losses(env, steps, [chosen[i] for i in by_loss], keys)
+    for i, method in enumerate(chosen):
+        if method.loss is None:
+            run = backend.jit(
+                lambda keys, method=method: in_chunks(partial(trained, env, steps, method), (keys,), None)
+            )
+            found[i] = jax.device_get(run(keys))
+    return found
+
+
+def _by_losses(env: Any, steps: int, chosen: Sequence[Method], keys: Key) -> np.ndarray:
+    """Return the scores f32[methods, seeds] of methods that differ in PPO's loss and learning rate: one program."""
     members = tuple(method.loss for method in chosen)
-    rates = jnp.asarray([method.learning_rate for method in chosen], jnp.float32)
-    keys = jax.random.split(jax.random.key(0x6F626A), seeds)
+    rates = jnp.asarray([method.config.learning_rate for method in chosen], jnp.float32)
 
     def one(index: Array, key: Key) -> Array:
-        return trained(task, Mixture(members=members, index=index), rates[index], key)
+        return trained(env, steps, ppo_by(Mixture(members=members, index=index), rates[index]), key)
 
-    index = jnp.repeat(jnp.arange(len(chosen)), seeds)
+    index = jnp.repeat(jnp.arange(len(chosen)), keys.size)
     run = backend.jit(lambda index, keys: in_chunks(one, (index, keys), None))
     found = run(index, jnp.concatenate([keys] * len(chosen)))
-    return np.asarray(jax.device_get(found)).reshape(len(chosen), seeds)
+    return np.asarray(jax.device_get(found)).reshape(len(chosen), keys.size)
+
+
+def seeds_of_trials(trainings: int) -> int:
+    """Return how often the tuning of PPO trains with each setting on each task."""
+    return max(1, trainings // (TRIALS * len(TRAINED)))
 
 
 def tune_ppo(trainings: int) -> dict[str, float]:
@@ -215,13 +258,13 @@ def tune_ppo(trainings: int) -> dict[str, float]:
     rates, clips = (low * (high / low) ** u for u, (low, high) in zip(draws, (RATES, CLIPS), strict=True))
     value_clips = np.where(np.arange(TRIALS) % 2 == 0, VALUE_CLIP, np.inf)
     settings = [jnp.asarray(x, jnp.float32) for x in (rates, clips, value_clips)]
-    seeds = max(1, trainings // (TRIALS * len(TRAINED)))
+    seeds = seeds_of_trials(trainings)
     ranks, since = np.zeros(TRIALS), time.process_time()
     for name in TRAINED:
-        task = task_of(name, LIFE)
+        env = purerl.make(name)
 
-        def one(rate: Array, clip: Array, value_clip: Array, key: Key, task: Task = task) -> Array:
-            return trained(task, whole_loss(Clip(epsilon=clip), value_clip), rate, key)
+        def one(rate: Array, clip: Array, value_clip: Array, key: Key, env: Any = env) -> Array:
+            return trained(env, LIFE, ppo_by(whole_loss(Clip(epsilon=clip), value_clip), rate), key)
 
         repeated = [jnp.repeat(x, seeds) for x in settings]
         keys = jnp.concatenate([jax.random.split(jax.random.key(1), seeds)] * TRIALS)
@@ -243,8 +286,10 @@ def compare(found: Mapping[str, Evolved], path: Path, tasks: Mapping[str, int], 
     """Train with every method on every task, where a score is missing; the file is written after each task."""
     table = json.loads(path.read_text()) if path.exists() else {"tuned_ppo": {}, "scores": {}, "cpu_seconds": 0.0}
     wanted = max((run.plan.trainings(run.generation) for run in found.values()), default=0)
-    if not table["tuned_ppo"]:
+    if table["tuned_ppo"].get("trainings", 0) < TRIALS * len(TRAINED) * seeds_of_trials(wanted):
         table["tuned_ppo"] = tune_ppo(wanted)
+        for row in table["scores"].values():
+            row.pop("tuned PPO", None)
         save(table, path)
     known = methods(found, table["tuned_ppo"])
     for name, steps in tasks.items():
@@ -253,7 +298,7 @@ def compare(found: Mapping[str, Evolved], path: Path, tasks: Mapping[str, int], 
         if not missing:
             continue
         since = time.process_time()
-        scores = scores_of(task_of(name, steps), [known[method] for method in missing], seeds)
+        scores = scores_of(name, steps, [known[method] for method in missing], seeds)
         row.update(
             {
                 method: [float(x) if np.isfinite(x) else None for x in line]

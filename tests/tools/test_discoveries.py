@@ -3,14 +3,19 @@
 import json
 import subprocess
 
+import jax
 import numpy as np
 import pytest
 
+import purerl
 from purerl import zoo
+from purerl.algos.lpg import LPGConfig, lpg
 from purerl.algos.ppo import PPOConfig
 from purerl.evolution.evolve import load
+from purerl.evolution.inner_loop import Plug
 from purerl.functional.drifts import DPO
 from purerl.functional.objectives import ActorCriticLoss, Clip
+from purerl.functional.update_rules import LPG
 from purerl.loop.train import make_train
 from purerl.settings import objective_file
 
@@ -26,7 +31,8 @@ def small(script, tmp_path, monkeypatch):
     monkeypatch.setattr(script, "TRAINED", ("Catch",))
     monkeypatch.setattr(script, "LIFE", 72)
     monkeypatch.setattr(script, "TRIALS", 2)
-    found = script.Discovery(objective="dpo", words="--population 2 --generations 2", about="Two numbers.")
+    words = "--population 2 --generations 2"
+    found = script.Discovery(objective="dpo", words=words, about="Two numbers.", config=script.CONFIG)
     monkeypatch.setattr(script, "DISCOVERIES", {"dpo": found})
     return script, tmp_path / "objectives"
 
@@ -57,14 +63,46 @@ def test_a_discovery_is_published_once(small, monkeypatch):
 def test_the_rows_of_the_table_are_what_they_are_called(small):
     """PPO by its loss is PPO by its config, to rounding, and a trial of the tuning is the same with other numbers."""
     tool, _ = small
-    task = tool.task_of("Catch", 72)
     rows = tool.methods({}, {"clip_epsilon": 0.1, "learning_rate": 0.02, "clips_value": False})
     assert isinstance(rows["PPO"].loss, ActorCriticLoss) and rows["tuned PPO"].loss.value_clip is None
-    scores = tool.scores_of(task, [rows["PPO"], tool.Method(tool.whole_loss(Clip(), np.inf))], 2)
-    import jax
-
+    scores = tool.scores_of("Catch", 72, [rows["PPO"], tool.ppo_by(tool.whole_loss(Clip(), np.inf))], 2)
     keys = jax.random.split(jax.random.key(0x6F626A), 2)
     config = PPOConfig(**SMALL, network="mlp", hidden_sizes=(4,))
-    own = [tool.score(make_train(tool.ppo, task.env, config, 72)(key)[1], tool.KIND) for key in keys]
+    own = [tool.score(make_train(tool.ppo, purerl.make("Catch"), config, 72)(key)[1], tool.KIND) for key in keys]
     np.testing.assert_allclose(scores[0], own, atol=1e-3)
     assert scores.shape == (2, 2)
+
+
+def test_a_rule_stands_beside_losses(small):
+    """A rule is not a loss of PPO: it trains by its own algorithm and config, from the same keys, in its own row."""
+    tool, _ = small
+    config = LPGConfig(num_envs=2, rollout_length=9, network="mlp", hidden_sizes=(4,))
+    rule = tool.Method(Plug(lpg, "rule")(LPG.create(jax.random.key(0), units=4)), config)
+    losses = tool.methods({}, {"clip_epsilon": 0.1, "learning_rate": 0.02, "clips_value": False})
+    scores = tool.scores_of("Catch", 72, [losses["PPO"], rule, losses["DPO"]], 2)
+    alone = tool.scores_of("Catch", 72, [rule], 2)
+    key = jax.random.split(jax.random.key(0x6F626A), 2)[1]
+    own = tool.score(make_train(rule.factory, purerl.make("Catch"), config, 72)(key)[1], tool.KIND)
+    np.testing.assert_allclose(scores[1], alone[0])
+    np.testing.assert_allclose(scores[1, 1], own, atol=1e-3)
+    np.testing.assert_allclose(scores[[0, 2]], tool.scores_of("Catch", 72, [losses["PPO"], losses["DPO"]], 2))
+
+
+def test_ppo_is_tuned_again_when_a_discovery_had_more_training_runs(small, monkeypatch):
+    """The tuned PPO's scores are made again with its new settings, and no others."""
+    tool, out = small
+    path = out / "scores.json"
+    out.mkdir()
+    names = list(tool.methods({}, {"clip_epsilon": 0.1, "learning_rate": 0.02, "clips_value": True}))
+    old = {"clip_epsilon": 0.1, "learning_rate": 0.02, "clips_value": True, "trainings": 2}
+    path.write_text(
+        json.dumps({"tuned_ppo": old, "scores": {"Catch": {name: [1.0] for name in names}}, "cpu_seconds": 0})
+    )
+    assert tool.evolve("dpo") == 0
+    found = {"dpo": load(tool.RUNS / "dpo")}
+    monkeypatch.setattr(tool, "tune_ppo", lambda trainings: old | {"trainings": trainings})
+    monkeypatch.setattr(tool, "scores_of", lambda task, steps, chosen, seeds: np.full((len(chosen), 1), 7.0))
+    tool.compare(found, path, {"Catch": 72}, seeds=1)
+    after = json.loads(path.read_text())
+    assert after["tuned_ppo"]["trainings"] == 4
+    assert {name for name, scores in after["scores"]["Catch"].items() if scores == [7.0]} == {"tuned PPO", "dpo"}
