@@ -40,6 +40,9 @@ def enter_folder(
       InputError: if the folder exists, cannot be written or holds another job.
     """
 
+    if out is not None:
+        reading.path_of(out)  # a name that no folder can have is refused before one is made
+
     def enter() -> str:
         if resume and out is not None and out.exists():
             check_same(out / kind.file, text, kind.noun)

@@ -48,7 +48,7 @@ EVOLUTION = JobKind(noun="evolution", command="evolve", file="evolve.toml")
 
 def no_job(kind: JobKind, folder: Path | str) -> InputError:
     """Return the error for a folder that is missing or does not hold a job of this kind."""
-    why = f"it has no {kind.file}" if Path(folder).is_dir() else "no such folder"
+    why = f"it has no {kind.file}" if os.path.isdir(folder) else "no such folder"
     return InputError(f"there is no {kind.noun} in {folder}: {why}")
 
 

@@ -43,6 +43,10 @@ def test_places_where_no_folder_can_be(tmp_path, monkeypatch):
     for name in ("file/run", "x" * 300, "file/a/b"):
         with pytest.raises(InputError, match="cannot write"):
             new(tmp_path / name)
+    for name in ("a\0b", "a\ud800b"):
+        with pytest.raises(InputError, match="is not a path"):
+            folders.enter_folder(RUN, tmp_path / name, (), "")
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["file", "link"]
     (tmp_path / "runs").write_text("")
     monkeypatch.chdir(tmp_path)
     with pytest.raises(InputError, match="cannot write runs"):

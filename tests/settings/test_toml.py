@@ -51,6 +51,8 @@ def test_no_folder(tmp_path):
         toml.read_folder(tmp_path, toml.RUN)
     with pytest.raises(InputError, match=r"there is no evolution in .*: no such folder"):
         toml.read_folder(tmp_path / "x", toml.EVOLUTION)
+    with pytest.raises(InputError, match=r"there is no run in x+: no such folder"):
+        toml.read_folder(Path("x" * 300), toml.RUN)
 
 
 @pytest.mark.long
