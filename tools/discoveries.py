@@ -117,8 +117,9 @@ DISCOVERIES = {
     ),
     "open": Discovery(
         objective="open",
-        words="--population 32 --shaping rank --generations 60 --sigma 0.05 --meta-learning-rate 0.02",
-        about="An optimizer in place of Adam: a network that initially makes no step.",
+        words="--hidden-sizes 32,32 --population 16 --shaping rank --generations 40 --sigma 0.1 "
+        "--meta-learning-rate 0.03",
+        about="An optimizer in place of Adam: a network that initially makes no step, evolved on smaller agents.",
     ),
 }
 
@@ -133,8 +134,11 @@ class Method(NamedTuple):
 
 def ppo_by(loss: Any, learning_rate: float = CONFIG["learning_rate"]) -> Method:
     """Return PPO's loop with a loss."""
-    config = dataclasses.replace(make_task("ppo", "CartPole-v1", CONFIG, {}).config, learning_rate=learning_rate)
-    return Method(partial(ppo, loss=loss), config, loss)
+    return Method(partial(ppo, loss=loss), dataclasses.replace(_config(), learning_rate=learning_rate), loss)
+
+
+def _config() -> Any:
+    return make_task("ppo", "CartPole-v1", CONFIG, {}).config
 
 
 def command(name: str) -> list[str]:
@@ -200,13 +204,13 @@ def methods(found: Mapping[str, Evolved], tuned: Mapping[str, float]) -> dict[st
 
 
 def _discovered(run: Evolved) -> Method:
-    """Return the method of a discovery, with the config of its evolution."""
+    """Return the method of a discovery: a part of PPO with the config of all, a rule with that of its evolution."""
     config = run.plan.tasks[0].config
     if isinstance(run.candidate, ActorCriticLoss):
         return ppo_by(run.candidate, config.learning_rate)
     if isinstance(run.candidate, Drifting):
         return ppo_by(whole_loss(run.candidate, config.value_clip), config.learning_rate)
-    return Method(run.plan.learner(run.candidate), config)
+    return Method(run.plan.learner(run.candidate), _config() if run.plan.algorithm == "ppo" else config)
 
 
 def trained(env: Any, steps: int, method: Method, key: Key) -> Array:

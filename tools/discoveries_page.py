@@ -13,14 +13,14 @@ from purerl.reporting.files import write_whole
 
 HEAD = """# Discovered objectives
 
-Each objective below was found by one command. Then PPO's loop trained new agents with it, on the tasks of its evolution
-and on tasks that it never saw. `python tools/discoveries.py` makes all of it again; it resumes where it was stopped.
+Each objective below was found by one command. Then it trained new agents, on the tasks of its evolution and on tasks
+that it never saw. `python tools/discoveries.py` makes all of it again; it resumes where it was stopped.
 
-All methods share the config of the command, the environment steps and the seeds. The score is the mean return over a
-training run, which rewards fast learning; evolutions maximize it, and PPO is tuned for it. *Tuned PPO* has the
-best of {trials} settings of the learning rate, the clip range and the clip of the value. The search had {trainings:,}
-training runs on the same tasks, as many as the evolution of `actor-critic`. It chose a learning rate of
-{learning_rate:.2g}, a clip range of {clip_epsilon:.2g}, and {value_clip}.
+All methods share the environment steps and the seeds. Parts of PPO also share its config; a rule, which takes the place
+of the whole algorithm, has its own. The score is the mean return over a training run, which rewards fast learning.
+*Tuned PPO* has the best of {trials} settings of the learning rate, the clip range and the clip of the value. The search
+had {trainings:,} training runs on the same tasks, as many as the longest evolution below, to within 1%. It chose a
+learning rate of {learning_rate:.2g}, a clip range of {clip_epsilon:.2g}, and {value_clip}.
 """
 FINDINGS = """
 ## Findings
