@@ -7,7 +7,7 @@ import pytest
 from scipy import stats
 
 from purerl.errors import InputError
-from purerl.prng import FAST, GENERATORS, as_generator, convert, fast
+from purerl.prng import FAST, GENERATORS, as_generator, convert, fast, update_keys
 
 LOW = 1e-5  # a true generator falls below once in 100,000 tests; all seeds are fixed
 
@@ -153,6 +153,18 @@ def test_every_bit_of_a_key_and_of_an_index_changes_half_the_output():
     for bit in range(32):
         changed = np.asarray(folded(keys[:, 0])) ^ np.asarray(folded(keys[:, 0] ^ np.uint32(1 << bit)))
         assert np.abs(np.stack([(changed >> np.uint32(b) & 1).mean(0) for b in range(32)]) - 0.5).max() < 0.06, bit
+
+
+def test_few_children_are_the_first_of_many_and_none_is_folded_in():
+    few, many = (jax.random.key_data(jax.random.split(make(9), n)) for n in (3, 20))
+    np.testing.assert_array_equal(few, many[:3])
+    folded = jax.random.key_data(jax.vmap(lambda n: jax.random.fold_in(make(9), n))(jnp.arange(20)))
+    assert len(np.unique(np.concatenate([many, folded]), axis=0)) == 40
+
+
+def test_each_update_has_two_keys_of_its_own():
+    keys = [key for n in range(3) for key in update_keys(make(0), jnp.int32(n))]
+    assert len({tuple(jax.random.key_data(key).tolist()) for key in keys}) == 6
 
 
 @pytest.mark.long

@@ -42,3 +42,17 @@ def test_steps(name, known):
     arrays = {jax.tree_util.keystr(path): np.asarray(x) for path, x in leaves if x.size}
     whole = all((x == np.round(x)).all() for x in arrays.values())
     golden.check(known, name, {at: x if whole or "first" in at else x[:NUM_EXACT] for at, x in arrays.items()})
+
+
+LIMITED = [name for name in ENVIRONMENTS if hasattr(make(name), "time_limit")]
+SLOW = [*(f"{game}-MinAtar" for game in ("Asterix", "Freeway", "Seaquest", "SpaceInvaders")), "Spread", "TagContinuous"]
+
+
+@pytest.mark.long_for(*SLOW)
+@pytest.mark.parametrize("name", LIMITED)
+def test_a_time_limit_truncates(name):
+    """The first step ends no task; a limit of one step is a truncation."""
+    env = make(name, time_limit=1)
+    state, _ = env.reset(jax.random.key(0))
+    timestep = env.step(jax.random.key(1), state, env.action_space.zeros())[1]
+    assert timestep.truncated and not timestep.terminated

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from purerl.devices.sharding import make_mesh
+from purerl.evolution import inner_loop
 from purerl.evolution.inner_loop import Task, in_chunks, lifetimes, score
 from purerl.loop.metrics import TrainMetrics
 from tests.helpers.evolutions import CONFIG, ENV, LEARNER, TASK, TREE, VECTOR
@@ -66,3 +67,11 @@ def test_environment_fields_are_drawn_for_each_training():
     keys = jax.random.split(jax.random.key(0), (1, 1))
     found = jax.jit(lambda: lifetimes(LEARNER, hard, TREE, VECTOR[None], keys, "auc"))()
     assert float(found[0, 0]) < 3.0  # the pole is never upright for long
+
+
+def test_each_candidate_has_a_row_of_keys(monkeypatch):
+    monkeypatch.setattr(inner_loop, "make_train", lambda algorithm, *_: lambda key: ((), algorithm))
+    monkeypatch.setattr(inner_loop, "score", lambda result, kind: result[0])
+    keys = jax.random.split(jax.random.key(0), (2, 3))
+    found = lifetimes(lambda x: x, TASK, lambda x: x, jnp.array([[1.0], [2.0]]), keys, "auc")
+    np.testing.assert_array_equal(found, [[1, 1, 1], [2, 2, 2]])

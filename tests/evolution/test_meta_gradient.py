@@ -13,11 +13,12 @@ from purerl.devices import memory
 from purerl.devices.sharding import make_mesh
 from purerl.errors import InputError
 from purerl.evolution.inner_loop import Plug, Task
-from purerl.evolution.meta_gradient import Agents, make_meta_gradient
+from purerl.evolution.meta_gradient import Agents, Life, make_meta_gradient
 from purerl.evolution.method import flatten
 from purerl.functional.drifts import KLPenalty
 from purerl.functional.objectives import ActorCriticLoss, Drifting
 from purerl.functional.update_rules import LPG
+from purerl.loop.train import TrainState
 
 CATCH = purerl.make("Catch")
 SMALL = {"num_envs": 4, "rollout_length": 9, "hidden_sizes": (8,), "activation": "tanh"}
@@ -126,3 +127,15 @@ def test_what_is_refused(monkeypatch):
     monkeypatch.setattr(memory, "free", lambda: 100_000)
     long = TASK._replace(total_timesteps=36_000)
     refused("1,000 inner updates of Catch need about .* GB, and .* reduce them", task=long, inner_updates=1000)
+
+
+@pytest.mark.parametrize(("slope", "scaled"), [(0.1, 0.1), (5.0, 1.0)])
+def test_long_meta_gradients_are_scaled_down_and_short_ones_are_not(slope, scaled, monkeypatch):
+    agents = Agents(LEARNER, TASK, lambda x: x, inner_updates=2, entropy_coefficient=0.0)
+    train = TrainState(agent=jnp.zeros(1), vector=(), observation=(), carry=(), key=(), num_updates=jnp.int32(2))
+    life = Life(train=train, baseline=(), key=(), end=jnp.int32(4), episode_return=jnp.float32(0))
+    monkeypatch.setattr(agents, "born", lambda center, key: life)
+    monkeypatch.setattr(agents, "outer_loss", lambda center, life, key: (slope * center[0], life))
+    report = agents.live(jnp.zeros(2), life, jax.random.key(0))[1]
+    np.testing.assert_allclose(report.gradient, [scaled, 0.0], rtol=1e-6)
+    np.testing.assert_allclose(report.norm, slope, rtol=1e-6)

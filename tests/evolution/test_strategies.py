@@ -105,7 +105,6 @@ def test_sigma_and_learning_rate_can_be_vmapped():
     assert far > 1.0 > 0.7 > near
 
 
-@pytest.mark.long
 def test_snes_by_hand(key):
     """One generation in NumPy from the equations."""
     strategy = SNES(population=6, antithetic=False, start_sigma=0.5)

@@ -1,8 +1,10 @@
 """Many agents in one program, each with its seed and its own numbers, against runs made alone."""
 
 import dataclasses
+from types import SimpleNamespace
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 
@@ -11,7 +13,7 @@ from purerl.devices.sharding import make_mesh
 from purerl.envs.classic.cartpole import CartPole
 from purerl.loop import population
 from purerl.loop.extension import Setup, maker
-from purerl.loop.train import make_trainer
+from purerl.loop.train import TrainState, make_trainer
 
 CONFIG = A2CConfig(num_envs=2, rollout_length=4, hidden_sizes=(4,), total_timesteps=800)
 MAKE, SETUP = maker(a2c), Setup(config=CONFIG, env=CartPole(), options={})
@@ -60,3 +62,17 @@ def test_a_loss_that_is_not_finite_is_noted():
     rest = (np.uint32([0, 0]), rates, np.int32(4), np.bool_(True), setup)
     _, point = jax.jit(population.train_members(MAKE, mesh))(population.place(state, mesh), *rest)
     assert point.finite.tolist() == [True, False]
+
+
+@pytest.mark.parametrize(("metric", "value"), [("loss", 2.0), ("-loss", -2.0)])
+def test_a_metric_with_a_minus_is_negated(metric, value, monkeypatch):
+    """So that more is better."""
+    state = TrainState(agent=jnp.ones(3), vector=(), observation=(), carry=(), key=(), num_updates=jnp.int32(0))
+    one = state._replace(agent=jnp.float32(0))
+    found = SimpleNamespace(algorithm={}, flat=lambda: {"loss": jnp.float32(2)})
+    monkeypatch.setattr(population, "_init", lambda trainer, seed: one)
+    monkeypatch.setattr(population, "advance", lambda trainer, state, num: (state, found))
+    mesh = make_mesh(1, {population.AXIS: 1})
+    train = population.train_members(lambda setup: None, mesh, metric=metric)
+    _, point = train(state, np.arange(3, dtype=np.uint32), {}, np.int32(1), np.bool_(False), SETUP)
+    assert point.episode_return.tolist() == [value] * 3

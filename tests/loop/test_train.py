@@ -143,8 +143,6 @@ def test_curves_without_stacks():
     assert full.keys() == points.keys()
     assert np.isnan(full["episode_return"]).any(), "some updates should see no episode end"
     ends = curve_points(7, 3)
-    assert ends.tolist() == [2, 4, 7]
-    assert curve_points(7, 2).tolist() == [3, 7]
     for i, part in enumerate(np.split(np.arange(7), ends[:-1])):
         for member in range(3):
             count = full["episodes"][member, part]
@@ -230,3 +228,7 @@ def test_a_carry_starts_anew_after_a_time_limit_too():
     _, rollout = go(trainer.init(jax.random.key(1)), jax.random.key(2))
     assert np.asarray(rollout.truncated).sum(axis=0).tolist() == [2, 2] and not np.asarray(rollout.terminated).any()
     np.testing.assert_array_equal(rollout.extras["memory"][:, 0], [1, 2, 3, 1, 2, 3, 1])
+
+
+def test_points_of_a_curve_are_evenly_spaced_to_the_end():
+    assert curve_points(7, 3).tolist() == [2, 4, 7] and curve_points(7, 2).tolist() == [3, 7]

@@ -15,6 +15,7 @@ def test_gymnasium_vector_environment():
     first, _ = wrapped.reset(seed=5)
     again, _ = wrapped.reset(seed=5)
     np.testing.assert_array_equal(first, again)
+    np.testing.assert_array_equal(first, env.reset(seed=[5, 6, 7])[0])  # a seed for each environment
     assert env.observation_space.contains(first)
     env.action_space.seed(0)
     lengths, returns, ended_before, length = [], [], np.zeros(3, bool), np.zeros(3, int)

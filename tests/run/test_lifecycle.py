@@ -233,3 +233,10 @@ def test_a_limit_on_the_size_of_files_in_a_real_process(tmp_path):
     assert code == 1 and "checkpoints/000000010: File too large\nno checkpoint yet, start over with:" in out
     assert out.count("the next one is tried at the next interval") >= 1
     assert again == 0 and "done: final return" in more, more
+
+
+def test_a_resumed_job_counts_the_seconds_of_earlier_processes():
+    job = Counting(None)
+    job.take_metadata({"wall_seconds": 1000.0})
+    job.compiled(lambda: None)
+    assert 1000.0 <= job.wall_seconds() < 1100.0

@@ -1,5 +1,7 @@
 """Ranges and lists, and what they refuse."""
 
+import math
+
 import pytest
 
 import purerl
@@ -7,7 +9,7 @@ from purerl.algos.ppo import PPOConfig
 from purerl.envs.classic.cartpole import CartPole
 from purerl.errors import InputError
 from purerl.loop.extension import Setup
-from purerl.settings.ranges import Choices, LogUniform, Range, Uniform, bind, parse
+from purerl.settings.ranges import Choices, IntUniform, LogUniform, Range, Uniform, bind, parse
 from purerl.settings.values import to_text
 
 SETUP = Setup(config=PPOConfig(), env=CartPole(), options={})
@@ -45,3 +47,12 @@ def test_ranges_are_typed_by_their_fields():
     bound = bind({"env.time_limit": Uniform(100, 500), "value_clip": Uniform(0.1, 1)}, SETUP)
     assert bound == {"env.time_limit": Range(100, 500, whole=True), "value_clip": Uniform(0.1, 1)}
     assert to_text(bound["env.time_limit"]) == "100:500"
+
+
+def test_a_logarithmic_range_is_uniform_in_the_logarithm():
+    assert LogUniform(1e-4, 1e-2).at(0.5) == pytest.approx(1e-3)
+    assert LogUniform(1e-4, 1e-2).edges == pytest.approx((math.log(1e-4), math.log(1e-2)))
+
+
+def test_the_ends_of_whole_numbers_are_as_likely_as_the_others():
+    assert IntUniform(1, 5).edges == (0.5, 5.5) and Uniform(1.0, 5.0).edges == (1.0, 5.0)

@@ -68,3 +68,11 @@ def test_a_run_of_objects_names_the_calls_that_take_them():
     given = toml.RUN.calls(Path("mine"), ["environment"])
     call = "('mine', environment=...)"
     assert given == f"purerl.load_run{call} loads it, purerl.resume{call} resumes it"
+
+
+def test_entries_of_tables_have_their_full_names():
+    assert toml.flat("seed = 1\n[env]\ngravity = 2.0\n[env.wind]\nspeed = 3.0\n") == {
+        "seed": 1,
+        "env.gravity": 2.0,
+        "env.wind.speed": 3.0,
+    }

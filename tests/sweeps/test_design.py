@@ -44,7 +44,8 @@ def test_sobol_points_are_spread_evenly():
 @pytest.mark.long
 def test_grid():
     dimensions = {"rate": LogUniform(1e-4, 1e-2), "envs": Choices((4, 16)), "limit": IntUniform(1, 5)}
-    found = trials(dimensions, "grid", 20, 0)  # 2 x 3 x 3 = 18
+    found = trials(dimensions, "grid", 18, 0)  # 2 x 3 x 3
+    assert len(trials(dimensions, "grid", 17, 0)) == 8  # 2 x 2 x 2
     assert len(found) == 18
     assert [trial["envs"] for trial in found[:6]] == [4, 4, 4, 16, 16, 16]
     assert sorted({trial["limit"] for trial in found}) == [1, 3, 5]

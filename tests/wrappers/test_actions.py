@@ -34,7 +34,6 @@ def test_a_repeated_action_was_taken():
     np.testing.assert_array_equal(timestep.observation[:, 1], [3, 3, 3])
 
 
-@pytest.mark.long
 def test_action_repeat_adds_rewards_up_to_the_end():
     _, _, timestep = play(ActionRepeat(Counter(end=7), num_repeats=3), ACTIONS[:3])
     np.testing.assert_array_equal(timestep.reward, [1 + 2 + 3, 4 + 5 + 6, 7])
@@ -42,7 +41,6 @@ def test_action_repeat_adds_rewards_up_to_the_end():
     np.testing.assert_array_equal(timestep.terminated, [False, False, True])
 
 
-@pytest.mark.long
 def test_rewards_are_scaled_and_clipped():
     _, _, timestep = play(RewardScale(Counter(), scale=0.5, shift=-2.0), ACTIONS)
     np.testing.assert_allclose(timestep.reward, (np.arange(1, 9) - 2) * 0.5)

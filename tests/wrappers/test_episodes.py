@@ -4,7 +4,6 @@ import dataclasses
 
 import jax.numpy as jnp
 import numpy as np
-import pytest
 
 from purerl.envs.grid.grid_world import GridWorld
 from purerl.wrappers import (
@@ -24,7 +23,6 @@ def test_time_limit_truncates_but_not_what_terminates():
     assert not (timestep.truncated & timestep.terminated).any()
 
 
-@pytest.mark.long
 def test_record_keeps_the_episode():
     state, _, timestep = play(RecordEpisode(Counter(), max_length=5), ACTIONS)
     record = state.outer
@@ -34,7 +32,6 @@ def test_record_keeps_the_episode():
     assert record.length == 8
 
 
-@pytest.mark.long
 def test_a_state_is_drawn_under_its_episodes_parameters(key):
     """Another map for each episode: the pictures and the text show that map, not the one the wrapper holds."""
     env = DomainRandomization(GridWorld(), redraw=lambda key, env: dataclasses.replace(env, **env.draw_level(key)))
@@ -45,7 +42,6 @@ def test_a_state_is_drawn_under_its_episodes_parameters(key):
     assert [x.tolist() for x in env.render_episode([state, state])] == [drawn.render(state.inner).tolist()] * 2
 
 
-@pytest.mark.long
 def test_a_wrapper_outside_draws_the_episodes_parameters_too(key):
     """As a pool's time limit around an environment whose maps change."""
     bare = GridWorld()

@@ -157,3 +157,10 @@ def test_keys_are_renewed_and_nothing_else():
 def test_other_groups_are_refused(name, words):
     with pytest.raises(InputError, match=words):
         sides(purerl.make(name))
+
+
+def test_a_model_draws_anew():
+    env = Situations(KeptKey())
+    state, _ = env.reset(jax.random.key(0))
+    imagined = [float(env.model(jax.random.key(seed), state, jnp.int32(0)).reward) for seed in range(8)]
+    assert len(set(imagined)) > 1

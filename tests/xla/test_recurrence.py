@@ -45,7 +45,7 @@ def test_values_by_hand(given):
         h = np.where(np.asarray(done[t])[:, None], 0.0, h)
 
 
-@pytest.mark.long_for("0", "2")
+@pytest.mark.long_for("2")
 @pytest.mark.parametrize("seeds", [0, 2])
 def test_gradients(given, seeds):
     arrays, done = given

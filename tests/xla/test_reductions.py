@@ -1,12 +1,13 @@
 """Means of several columns, one by one or in one reduction."""
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 
 from purerl.functional import masked
 from purerl.xla import backend, switches
-from purerl.xla.reductions import LONG
+from purerl.xla.reductions import LONG, over_columns
 
 
 @pytest.mark.long
@@ -27,3 +28,8 @@ def test_short_columns_stay_apart(key):
     columns = {"a": jax.random.normal(key, (128,)), "b": jax.random.uniform(key, (128,))}
     with backend.traced_for("gpu"):
         assert str(jax.make_jaxpr(masked.means)(columns)).count("reduce_sum") == len(columns)
+
+
+def test_columns_together_keep_their_names():
+    with backend.traced_for("gpu"):
+        assert over_columns(jnp.mean, {"b": jnp.ones(LONG), "a": jnp.zeros(LONG)}) == {"b": 1.0, "a": 0.0}

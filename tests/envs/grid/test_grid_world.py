@@ -1,12 +1,14 @@
 """Grid worlds against a walk in plain Python; four rooms against gymnax's map and its probabilities."""
 
+import dataclasses
+
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 
 from purerl.envs.grid.four_rooms import FourRooms
-from purerl.envs.grid.grid_world import GridWorld, read_map
+from purerl.envs.grid.grid_world import GridState, GridWorld, read_map
 from purerl.errors import InputError
 
 MOVES = [(-1, 0), (0, 1), (1, 0), (0, -1)]
@@ -126,3 +128,12 @@ def test_levels_of_a_small_map_leave_its_border(key):
     levels = jax.jit(jax.vmap(env.draw_level))(jax.random.split(key, 2000))
     walls = np.asarray(levels["walls"])
     assert walls[:, [0, -1]].all() and walls[:, :, [0, -1]].all()
+
+
+def test_a_slip_goes_any_other_way(key):
+    env = GridWorld(slip=1.0)
+    state = GridState(row=jnp.int32(2), column=jnp.int32(2), time=jnp.int32(0))
+    env = dataclasses.replace(env, walls=jnp.zeros_like(env.walls))
+    after = jax.vmap(lambda key: env.step(key, state, jnp.int32(0))[0])(jax.random.split(key, 64))
+    moves = np.stack([after.row - 2, after.column - 2], -1)
+    assert {tuple(move) for move in moves.tolist()} == {(1, 0), (0, 1), (0, -1)}

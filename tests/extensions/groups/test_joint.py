@@ -18,7 +18,7 @@ from purerl.envs.games.matrix_game import MatrixGame
 from purerl.envs.particle.spread import Spread
 from purerl.envs.tag.continuous import TagContinuous
 from purerl.errors import InputError
-from purerl.extensions.groups.joint import Policy, multi_agent, policies_for
+from purerl.extensions.groups.joint import Policy, config_of, multi_agent, policies_for
 from purerl.loop.train import collect, make_train, make_trainer
 from purerl.spaces import Dict, Stacked
 from purerl.types import Environment, EnvironmentSpec, number, pytree
@@ -178,3 +178,8 @@ def test_frames_between_turns_are_others():
     multi_agent(EnvironmentSpec(env.observation_space, env.action_space), config)
     assert {space.spaces["observation"].stack for space in seen} == {1}
     assert env.observation_space.spaces["first"].space.spaces["observation"].stack == 3
+
+
+def test_a_policy_counts_the_steps_of_all_its_agents():
+    config = config_of(dataclasses.replace(SMALL, num_envs=4, total_timesteps=800), PPOConfig(discount=0.5), 3)
+    assert (config.num_envs, config.total_timesteps, config.discount) == (12, 2400, 0.5)

@@ -1,12 +1,14 @@
 """Actors in threads of their own: how far behind they are, and the replay ratio."""
 
 import dataclasses
+import queue
 
 import jax
 import pytest
 
 from purerl.algos.dqn import dqn
 from purerl.algos.ppo import ppo
+from purerl.extensions.host.actors import Actors
 from purerl.extensions.host.trainer import HostSettings, make_host_trainer
 from purerl.spaces import Discrete
 from tests.extensions.host.counting import DQN, PPO, assert_same_bits, dressed, run
@@ -52,3 +54,11 @@ def test_async_learns_on_the_statistics_that_were_acted_on():
     _, found = run(trainer, 6, state._replace(agent=state.agent._replace(params=sharp)))
     assert [float(m.algorithm["policy_lag"]) for m in found] == [0.0, 1.0, 1.0, 1.0, 1.0, 1.0]
     assert max(abs(float(m.algorithm["approx_kl"])) for m in found) < 1e-5
+
+
+def test_the_lag_is_the_mean_number_of_updates_since_the_policy_that_acted():
+    actors = object.__new__(Actors)
+    actors._rollouts = [queue.Queue() for _ in range(2)]
+    for rollouts, made_by in zip(actors._rollouts, (3, 4), strict=True):
+        rollouts.put((made_by, "rollout"))
+    assert actors.take(5) == (("rollout", "rollout"), 1.5)

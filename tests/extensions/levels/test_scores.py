@@ -2,7 +2,6 @@
 
 import jax.numpy as jnp
 import numpy as np
-import pytest
 
 from purerl.extensions.levels.scores import best_returns, max_monte_carlo, positive_value_loss
 
@@ -19,7 +18,6 @@ def test_max_monte_carlo():
     np.testing.assert_allclose(max_monte_carlo(jnp.asarray(value), jnp.array([1.0, 1.0])), [0.625, -1])
 
 
-@pytest.mark.long
 def test_positive_value_loss():
     advantage = np.array([[0.5, -1], [-0.25, -3], [1, 6]], np.float32)
     np.testing.assert_allclose(positive_value_loss(jnp.asarray(advantage)), [0.5, 2])

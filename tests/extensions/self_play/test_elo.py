@@ -8,7 +8,6 @@ import pytest
 from purerl.extensions.self_play import elo
 
 
-@pytest.mark.long
 def test_ratings_known_by_hand():
     """Ten wins of eleven are 400 points, 10 to 1 again 400 more; one more win each way of 11 makes that 11 to 2."""
     won = np.array([[0, 1, 0], [10, 0, 1], [0, 10, 0]])

@@ -23,7 +23,16 @@ from purerl.errors import InputError
 from purerl.extensions.groups import policies
 from purerl.extensions.groups.joint import Policy, multi_agent, policies_for
 from purerl.extensions.self_play import tournament
-from purerl.extensions.self_play.self_play import SELF, collect, deal, plays_first, self_play, self_play_config
+from purerl.extensions.self_play.self_play import (
+    SELF,
+    alone,
+    collect,
+    deal,
+    learned,
+    plays_first,
+    self_play,
+    self_play_config,
+)
 from purerl.loop import train
 from purerl.loop.train import make_trainer
 from purerl.run import opening
@@ -184,3 +193,10 @@ def test_what_cannot_play_itself(env, algorithm, config, message):
     with pytest.raises(InputError, match=message):
         trainer = make_trainer(self_play, env, self_play_config(algorithm, config, 4))
         jax.eval_shape(trainer.init, jax.random.key(0))
+
+
+def test_places_that_are_not_filled_yet_hold_the_newest_self():
+    """After two of four parts of the run, at once."""
+    config = dataclasses.replace(self_play_config(a2c, A2CConfig(num_envs=2, rollout_length=4), 4), total_timesteps=16)
+    agent = learned(alone(0.0, jnp.float32(0), config), 1.0, jnp.float32(1), config)
+    assert agent.pool.tolist() == [0, 0, 1, 1] and agent.kept_at.tolist() == [0, 0, 1, 1] and agent.newest == 2

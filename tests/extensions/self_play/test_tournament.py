@@ -44,7 +44,6 @@ def agent():
     )
 
 
-@pytest.mark.long
 def test_points_by_hand(agent):
     """Who defects against one who cooperates wins every game; equals draw them all."""
     config = self_play_config(a2c, CONFIG, 2)

@@ -2,6 +2,8 @@
 
 import dataclasses
 from functools import partial
+from types import SimpleNamespace
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -14,6 +16,7 @@ from purerl.envs.bsuite.catch import Catch
 from purerl.extensions.self_tuning import tuning
 from purerl.loop.train import compiled_trainer
 from purerl.prng import update_keys
+from purerl.types import Likelihood
 from purerl.xla.trees import split_floats
 
 NAMES = ("gae_lambda", "entropy_coefficient", "learning_rate")
@@ -85,3 +88,12 @@ def test_numbers_stay_within_their_ranges():
         np.testing.assert_allclose(scale.bound(scale.free(jnp.float32(value))), value, rtol=1e-5)
         assert scale.holds(scale.bound(jnp.float32(3.0))) and not scale.holds(0.0)
     assert {field.name for field in dataclasses.fields(PPOConfig)} >= set(tuning.SCALES)
+
+
+def test_the_outer_loss_by_hand():
+    now = Likelihood(log_prob=jnp.array([[-1.0, -2.0]]), entropy=jnp.array([[0.5, 1.5]]))
+    algorithm: Any = SimpleNamespace(likelihood=lambda agent, rollout: now)
+    rollout: Any = SimpleNamespace(mask=None)
+    config = dataclasses.replace(CONFIG, entropy_coefficient=0.1)
+    loss = tuning.outer_loss(algorithm, config, (), rollout, jnp.array([[3.0, -1.0]]))
+    np.testing.assert_allclose(loss, 0.5 - 0.1)
