@@ -1,5 +1,8 @@
 """Meta-gradients: against finite differences, resets, several devices, and what is refused."""
 
+from types import SimpleNamespace
+from typing import Any, NamedTuple
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -139,3 +142,55 @@ def test_long_meta_gradients_are_scaled_down_and_short_ones_are_not(slope, scale
     report = agents.live(jnp.zeros(2), life, jax.random.key(0))[1]
     np.testing.assert_allclose(report.gradient, [scaled, 0.0], rtol=1e-6)
     np.testing.assert_allclose(report.norm, slope, rtol=1e-6)
+
+
+class Known(NamedTuple):
+    """The statistics and the rollout of agents without an environment."""
+
+    episode_return: Any = np.float32(0)
+    mask: Any = None
+
+    @property
+    def statistics(self):
+        return self
+
+    def summary(self):
+        return self._asdict()
+
+
+def without_environment(monkeypatch):
+    """Return agents that remember the numbers that their updates draw."""
+    agents = Agents(LEARNER, TASK, lambda x: x, inner_updates=2, entropy_coefficient=0.0)
+    now = SimpleNamespace(log_prob=jnp.zeros((1, 1)), entropy=jnp.zeros((1, 1)))
+    trainer = SimpleNamespace(
+        init=lambda key: (),
+        collect=lambda state, key: (state, Known()),
+        algorithm=SimpleNamespace(likelihood=lambda agent, rollout: now),
+    )
+    learn = lambda state, rollout: ((), jnp.zeros((1, 1)))
+    monkeypatch.setattr(agents, "trainer", lambda center, key: trainer)
+    monkeypatch.setattr(agents, "baseline", SimpleNamespace(init=lambda key: (), learn=learn))
+    drawn = lambda center, agent, key, rollout: jnp.roll(agent, 1).at[0].set(jax.random.uniform(key))
+    monkeypatch.setattr(agents, "updated", drawn)
+    return agents
+
+
+def test_a_life_is_any_whole_number_of_generations(monkeypatch):
+    keys = jax.random.split(jax.random.key(0), 64)
+    lives = jax.vmap(without_environment(monkeypatch).born, (None, 0))(jnp.zeros(1), keys)
+    assert set(lives.end.tolist()) == {2, 4, 6, 8, 10}
+
+
+def test_each_update_of_a_generation_draws_its_own_numbers(monkeypatch):
+    train = TrainState(
+        agent=jnp.zeros(2),
+        vector=Known(jnp.float32(0)),
+        observation=(),
+        carry=(),
+        key=jax.random.key(0),
+        num_updates=jnp.int32(4),
+    )
+    life = Life(train=train, baseline=(), key=(), end=jnp.int32(9), episode_return=jnp.float32(0))
+    after = without_environment(monkeypatch).outer_loss(jnp.zeros(1), life, jax.random.key(1))[1].train
+    first, second = after.agent
+    assert first != second and after.num_updates == 6

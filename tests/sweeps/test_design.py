@@ -41,7 +41,6 @@ def test_sobol_points_are_spread_evenly():
     assert trials(dimensions, "qmc", 64, 6) != drawn
 
 
-@pytest.mark.long
 def test_grid():
     dimensions = {"rate": LogUniform(1e-4, 1e-2), "envs": Choices((4, 16)), "limit": IntUniform(1, 5)}
     found = trials(dimensions, "grid", 18, 0)  # 2 x 3 x 3

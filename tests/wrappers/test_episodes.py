@@ -4,6 +4,7 @@ import dataclasses
 
 import jax.numpy as jnp
 import numpy as np
+import pytest
 
 from purerl.envs.grid.grid_world import GridWorld
 from purerl.wrappers import (
@@ -32,6 +33,7 @@ def test_record_keeps_the_episode():
     assert record.length == 8
 
 
+@pytest.mark.long
 def test_a_state_is_drawn_under_its_episodes_parameters(key):
     """Another map for each episode: the pictures and the text show that map, not the one the wrapper holds."""
     env = DomainRandomization(GridWorld(), redraw=lambda key, env: dataclasses.replace(env, **env.draw_level(key)))
@@ -40,6 +42,12 @@ def test_a_state_is_drawn_under_its_episodes_parameters(key):
     assert env.render_text(state) == drawn.render_text(state.inner) != GridWorld().render_text(state.inner)
     np.testing.assert_array_equal(env.render(state), drawn.render(state.inner))
     assert [x.tolist() for x in env.render_episode([state, state])] == [drawn.render(state.inner).tolist()] * 2
+
+
+def test_an_episode_has_its_own_parameters_to_its_end():
+    end = lambda key, env: dataclasses.replace(env, end=3)
+    _, _, timestep = play(DomainRandomization(Counter(end=5), redraw=end), ACTIONS)
+    np.testing.assert_array_equal(timestep.terminated[:3], [False, False, True])
 
 
 def test_a_wrapper_outside_draws_the_episodes_parameters_too(key):
