@@ -13,6 +13,9 @@ GAMES = (
 )
 
 FAULTS: dict[str, list[tuple[str, ...]]] = {
+    "algos/a2c.py": [
+        ("old_value = jax.lax.stop_gradient(value)", "old_value = value"),
+    ],
     "algos/alphazero.py": [
         (
             "jnp.where(side == next_side, config.discount, -config.discount)",
@@ -309,6 +312,24 @@ FAULTS: dict[str, list[tuple[str, ...]]] = {
             "duals.temperature * (now.temperature_epsilon - log_mean)",
         ),
     ],
+    "envs/bandit/bernoulli_bandit.py": [
+        ("jax.random.uniform(key) < probability", "jax.random.uniform(key) > probability"),
+    ],
+    "envs/bandit/gaussian_bandit.py": [
+        ("self.noise * jax.random.normal(key)", "self.noise**2 * jax.random.normal(key)"),
+    ],
+    "envs/bsuite/deep_sea.py": [
+        ("jax.random.uniform(key_wind) > 1 / self.size", "jax.random.uniform(key_wind) < 1 / self.size"),
+    ],
+    "envs/bsuite/discounting_chain.py": [
+        ("(state.time == time)", "(state.time >= time)"),
+    ],
+    "envs/bsuite/memory_chain.py": [
+        ("terminated = state.time >= self.memory_length", "terminated = state.time > self.memory_length"),
+    ],
+    "envs/bsuite/umbrella_chain.py": [
+        ("self._observe(state, bits[1:])", "self._observe(state, bits[:-1])"),
+    ],
     "envs/classic/acrobot.py": [
         ("a + 2 * b + 2 * c + d", "a + 2 * b + c + 2 * d"),
         ("jnp.where(terminated, 0.0, -1.0)", "jnp.where(terminated, -1.0, -1.0)"),
@@ -333,6 +354,12 @@ FAULTS: dict[str, list[tuple[str, ...]]] = {
         ),
         ("cost = state.angle**2 + 0.1 *", "cost = state.angle**2 + 0.01 *"),
     ],
+    "envs/control/point_mass.py": [
+        ("y=state.y + self.time_step * velocity_y", "y=state.y + self.time_step * state.velocity_y"),
+    ],
+    "envs/control/reacher.py": [
+        ("coriolis_2 = coupling", "coriolis_2 = -coupling"),
+    ],
     "envs/games/coin_game.py": [
         ("== state.color) & took[::-1]", "== state.color) & took", *GAMES),
         ("place = (row % self.size) * self.size", "place = jnp.clip(row, 0, self.size - 1) * self.size", *GAMES),
@@ -350,6 +377,15 @@ FAULTS: dict[str, list[tuple[str, ...]]] = {
         ("right = np.roll(_FORWARD, -1, axis=0)", "right = np.roll(_FORWARD, 1, axis=0)"),
         ("near[..., 1]] | ~inside", "near[..., 1]]"),
         ("_cell(order[count + 1])", "_cell(order[count])"),
+    ],
+    "envs/memory/autoencode.py": [
+        ("(index == 2 * self.length - 1 - state.time)", "(index == state.time - self.length)"),
+    ],
+    "envs/memory/repeat_previous.py": [
+        ("jnp.where(state.time >= self.lag, reward", "jnp.where(state.time > self.lag, reward"),
+    ],
+    "envs/memory/t_maze.py": [
+        ("state.time >= self.time_limit, reward", "state.time > self.time_limit, reward"),
     ],
     "envs/minatar/asterix.py": [
         (
@@ -380,6 +416,15 @@ FAULTS: dict[str, list[tuple[str, ...]]] = {
         ("jnp.where(moves & ~turns, game.block_x", "jnp.where(moves, game.block_x"),
         ("older_bullet_y=jnp.where(also_struck != 0, -1, game.older_bullet_y)", "older_bullet_y=game.older_bullet_y"),
     ],
+    "envs/particle/predator_prey.py": [
+        ("jnp.sum(touches, axis=1) -", "jnp.max(touches, axis=1) -"),
+    ],
+    "envs/particle/spread.py": [
+        (
+            "physics.distances(state.landmark, state.position), axis=1",
+            "physics.distances(state.landmark, state.position), axis=0",
+        ),
+    ],
     "envs/tag/continuous.py": [
         ("terminated = ~jnp.any(runners)", "terminated = ~jnp.all(runners)"),
         ("** 2) & state.present[runners], by", "** 2), by"),
@@ -392,6 +437,9 @@ FAULTS: dict[str, list[tuple[str, ...]]] = {
         ("-(-count // mesh.shape[axis]) * mesh.shape[axis]", "max(count // mesh.shape[axis], 1) * mesh.shape[axis]"),
         ("dynamic_update_index_in_dim(old, x, i, 0)", "dynamic_update_index_in_dim(old, x, 0, 0)"),
     ],
+    "purerl/evolution/baseline.py": [
+        ("terminated=rollout.terminated", "terminated=rollout.done"),
+    ],
     "purerl/evolution/distill.py": [
         ("if more.error > WORTH * best.error", "if more.error < WORTH * best.error"),
         ("x - scale * jnp.tanh(x / scale)", "x - jnp.tanh(x / scale)"),
@@ -403,6 +451,11 @@ FAULTS: dict[str, list[tuple[str, ...]]] = {
     "purerl/evolution/fitness.py": [
         ("(below - above).astype", "(above - below).astype"),
         ("below = worst - jnp.where(spread", "below = worst + jnp.where(spread"),
+    ],
+    "purerl/evolution/meta_gradient.py": [
+        ("update_keys(train.key, train.num_updates)", "update_keys(train.key, life.train.num_updates)"),
+        ("MAX_NORM / jnp.maximum(norm, MAX_NORM)", "MAX_NORM / norm"),
+        ("(), 1, most + 1)", "(), 1, most)"),
     ],
     "purerl/evolution/strategies.py": [
         ("return jnp.concatenate([half, -half])", "return jnp.concatenate([half, half])"),
@@ -418,6 +471,9 @@ FAULTS: dict[str, list[tuple[str, ...]]] = {
             "tests/extensions/groups/test_joint.py",
         ),
     ],
+    "purerl/extensions/groups/joint.py": [
+        ("config.total_timesteps * float(agents)", "config.total_timesteps"),
+    ],
     "purerl/extensions/groups/turn_based.py": [
         ("rest = later._replace(reward=now.reward + later.reward)", "rest = later"),
         ("exists=before.exists & ~cut_off", "exists=before.exists"),
@@ -426,6 +482,7 @@ FAULTS: dict[str, list[tuple[str, ...]]] = {
         ("before = where(jnp.asarray(restart), algo.initial_carry(group_size), carry)", "before = carry"),
     ],
     "purerl/extensions/host/actors.py": [
+        ("[version - made_by for", "[made_by - version for"),
         ("statistics=self._acting.statistics(part[1])", "statistics=None"),
     ],
     "purerl/extensions/host/jax_source.py": [
@@ -443,6 +500,10 @@ FAULTS: dict[str, list[tuple[str, ...]]] = {
         ),
         ("return truncated if mask is None else truncated | ~mask", "return truncated"),
     ],
+    "purerl/extensions/host/xla_rollout.py": [
+        ("cut_at_resets(steps.truncated, steps.mask)", "steps.truncated"),
+        ("before = where(loop_carry.restart, initial_carry, loop_carry.carry)", "before = loop_carry.carry"),
+    ],
     "purerl/extensions/levels/buffer.py": [
         ("jnp.where(filled, -buffer.score, jnp.inf)", "jnp.where(filled, buffer.score, jnp.inf)"),
         ("known | has_room | (score > buffer.score[place])", "known | has_room"),
@@ -459,6 +520,10 @@ FAULTS: dict[str, list[tuple[str, ...]]] = {
             "filled=buffer.filled + (~known & has_room).astype(jnp.int32)",
             "filled=buffer.filled + has_room.astype(jnp.int32)",
         ),
+    ],
+    "purerl/extensions/levels/held_out.py": [
+        ("(self.episode_return > 0)", "(self.episode_return >= 0)"),
+        ("std(ddof=1)", "std()"),
     ],
     "purerl/extensions/levels/scores.py": [
         ("jnp.mean(jnp.maximum(advantage, 0.0), axis=0)", "jnp.maximum(jnp.mean(advantage, axis=0), 0.0)"),
@@ -497,6 +562,10 @@ FAULTS: dict[str, list[tuple[str, ...]]] = {
         ("batch_of(situation), False)[0][0]", "batch_of(situation), True)[0][0]"),
         ("Opening(env) if players == (SELVES, SELVES) else Situations(env)", "Situations(env)"),
     ],
+    "purerl/extensions/self_tuning/tuning.py": [
+        ("decay * jnp.where(jnp.isfinite(z), z, 0.0)", "jnp.where(jnp.isfinite(z), z, 0.0)"),
+        ("return loss - config.entropy_coefficient", "return loss + config.entropy_coefficient"),
+    ],
     "purerl/functional/action_masks.py": [
         ("jnp.where(mask, scores, -1e9)", "jnp.where(mask, -1e9, scores)"),
     ],
@@ -532,6 +601,9 @@ FAULTS: dict[str, list[tuple[str, ...]]] = {
         ("jnp.sum(jnp.where(counts, x, 0.0), axes) / number", "jnp.sum(x, axes) / number"),
         ("variance(target - value, mask) /", "variance(value, mask) /"),
         ("mean((x - mean(x, mask, axes)) ** 2, mask, axes)", "mean((x - mean(x)) ** 2, mask, axes)"),
+    ],
+    "purerl/functional/moving_moments.py": [
+        ("self.square / seen - mean**2", "self.square - mean**2"),
     ],
     "purerl/functional/normalize.py": [
         ("new = masked.variance(x, mask, axes) * added", "new = masked.variance(x, None, axes) * added"),
@@ -595,6 +667,9 @@ FAULTS: dict[str, list[tuple[str, ...]]] = {
             "return_min=jnp.minimum(self.return_min, later.return_min)",
             "return_min=jnp.maximum(self.return_min, later.return_min)",
         ),
+    ],
+    "purerl/loop/population.py": [
+        ('-value if metric[0] == "-" else value', "value"),
     ],
     "purerl/loop/resets.py": [
         ("episode = jnp.where(done, next_episode, resets.episode)", "episode = resets.episode"),
@@ -781,6 +856,7 @@ FAULTS: dict[str, list[tuple[str, ...]]] = {
             "elapsed = jnp.where(over, 0, instances.elapsed_step + 1)",
             "elapsed = instances.elapsed_step + 1",
             "tests/pool/test_base.py",
+            "tests/pool/test_gymnasium_pool.py",
         ),
     ],
     "purerl/pool/gymnasium_pool.py": [
@@ -880,6 +956,9 @@ FAULTS: dict[str, list[tuple[str, ...]]] = {
         ("worst = min(worst_of(run) for run in runs)", "worst = max(worst_of(run) for run in runs)"),
         ("(a, b) if a.center >= b.center", "(a, b) if a.center <= b.center"),
     ],
+    "purerl/reporting/intervals.py": [
+        (">= ENOUGH_SEEDS", "> ENOUGH_SEEDS"),
+    ],
     "purerl/reporting/metrics_csv.py": [
         ("float(row[where]) <= upto", "float(row[where]) < upto"),
         ("zlib.crc32(added, self.checksum)", "zlib.crc32(added)"),
@@ -925,6 +1004,9 @@ FAULTS: dict[str, list[tuple[str, ...]]] = {
     "purerl/sweeps/chunks.py": [
         ("self.curves.failed[trials] |= ~finite", "self.curves.failed[trials] = ~finite"),
     ],
+    "purerl/sweeps/design.py": [
+        ("ranges <= num_trials", "ranges < num_trials"),
+    ],
     "purerl/sweeps/halving.py": [
         ("np.argsort(-np.nan_to_num(", "np.argsort(np.nan_to_num("),
         ("nan=-np.inf)", "nan=np.inf)"),
@@ -947,6 +1029,10 @@ FAULTS: dict[str, list[tuple[str, ...]]] = {
             "return seeds[rows % len(seeds)]",
         ),
         ("few = max(1, size // SHARE)", "few = max(1, size // 2)"),
+    ],
+    "purerl/sweeps/result.py": [
+        ("np.where(self.failed, np.nan, found)", "found"),
+        ("-max(1, round(LAST * points)) :", "-max(1, round(LAST * points)) - 1 :"),
     ],
     "purerl/sweeps/search.py": [
         ("vars(self).update(tree[past])", "pass", "tests/sweeps/test_halving.py", "tests/sweeps/test_population.py"),
@@ -998,8 +1084,14 @@ FAULTS: dict[str, list[tuple[str, ...]]] = {
     "purerl/xla/product.py": [
         ("return gradient @ kernel.T, of_kernel", "return gradient @ kernel.T, of_kernel / rows.shape[0]"),
     ],
+    "purerl/xla/recurrence.py": [
+        ("_cleared(later, over)", "later"),
+    ],
     "purerl/xla/reductions.py": [
         ("for index, name in enumerate(columns)", "for index, name in enumerate(sorted(columns))"),
+    ],
+    "purerl/agent_groups.py": [
+        ("total / sum(part.shape[-1] for part in reward.values())", "total / len(reward)"),
     ],
     "purerl/fields.py": [
         ("x <= above)", "x < above)"),
