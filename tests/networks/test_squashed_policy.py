@@ -39,3 +39,11 @@ def test_actions_are_inside_the_box_and_the_mode_is_that_of_the_normal(key):
     assert float(jnp.std(sampled)) > 1.0
     mean = policy.distribution(params, observation).mode()
     np.testing.assert_allclose(greedy, 2.0 + 4.0 * np.tanh(mean), rtol=1e-5)
+
+
+def test_the_standard_deviation_is_bounded(key):
+    policy = squashed_policy(SPEC, NetworkConfig(hidden_sizes=(4,)), None, "sac")
+    params = policy.init(key, key)
+    for added, log_std in ((50.0, 2.0), (-50.0, -20.0)):
+        large = params | {"head": jax.tree.map(lambda x, a=added: x + a if x.ndim == 1 else x, params["head"])}
+        assert policy.distribution(large, jnp.zeros(2)).normal.log_std.tolist() == [log_std]

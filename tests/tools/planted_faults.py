@@ -705,6 +705,9 @@ FAULTS: dict[str, list[tuple[str, ...]]] = {
         ("x.astype(jnp.float32) / 255.0 if", "x.astype(jnp.float32) if"),
         ("x = x + conv(features=features)(jax", "x = conv(features=features)(jax"),
     ],
+    "purerl/networks/critics.py": [
+        ("one(k) for k in", "one(key) for k in"),
+    ],
     "purerl/networks/disco_rule.py": [
         ("advantage = value - target_value[:length]", "advantage = value - target_value[1:]"),
         ("jnp.minimum(jnp.exp(log_ratio), 1.0)", "jnp.exp(log_ratio)"),
@@ -724,6 +727,9 @@ FAULTS: dict[str, list[tuple[str, ...]]] = {
         ("jnp.where(there[..., None, :], scores, -1e9)", "scores"),
         ("+ z_x - bias)", "+ z_x + bias)"),
     ],
+    "purerl/networks/initializers.py": [
+        ("scale**2", "scale"),
+    ],
     "purerl/networks/latent_model.py": [
         ("unit(latent + apply(", "unit(apply("),
         (
@@ -741,6 +747,15 @@ FAULTS: dict[str, list[tuple[str, ...]]] = {
             'hidden * layer("w2", state)',
             "tests/algos/test_value_decomposition.py",
         ),
+    ],
+    "purerl/networks/squashed_policy.py": [
+        ("jnp.clip(log_std, -20.0, 2.0)", "log_std"),
+    ],
+    "purerl/replay/uniform.py": [
+        ("index) != NO_START", "index) == NO_START"),
+    ],
+    "purerl/networks/prediction_heads.py": [
+        ("jax.nn.sigmoid(keep + 1.0)", "jax.nn.sigmoid(keep)"),
     ],
     "purerl/networks/q_networks.py": [
         (
