@@ -31,7 +31,7 @@ class Screens(Environment):
     @property
     def observation_space(self) -> spaces.Box:
         """Return the space of four frames."""
-        return spaces.Box(0, 255, (PIXELS, PIXELS, 4), jnp.uint8)
+        return spaces.Box(low=0, high=255, shape=(PIXELS, PIXELS, 4), dtype=jnp.uint8)
 
     @property
     def action_space(self) -> spaces.Discrete:

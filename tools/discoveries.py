@@ -132,9 +132,10 @@ class Method(NamedTuple):
     loss: Any = None  # of PPO; methods that differ in it alone share a compiled program
 
 
-def ppo_by(loss: Any, learning_rate: float = CONFIG["learning_rate"]) -> Method:
+def ppo_by(loss: Any, learning_rate: Any = CONFIG["learning_rate"]) -> Method:
     """Return PPO's loop with a loss."""
-    return Method(partial(ppo, loss=loss), dataclasses.replace(_config(), learning_rate=learning_rate), loss)
+    config = dataclasses.replace(_config(), learning_rate=learning_rate)
+    return Method(factory=partial(ppo, loss=loss), config=config, loss=loss)
 
 
 def _config() -> Any:
@@ -210,7 +211,8 @@ def _discovered(run: Evolved) -> Method:
         return ppo_by(run.candidate, config.learning_rate)
     if isinstance(run.candidate, Drifting):
         return ppo_by(whole_loss(run.candidate, config.value_clip), config.learning_rate)
-    return Method(run.plan.learner(run.candidate), _config() if run.plan.algorithm == "ppo" else config)
+    config = _config() if run.plan.algorithm == "ppo" else config
+    return Method(factory=run.plan.learner(run.candidate), config=config)
 
 
 def trained(env: Any, steps: int, method: Method, key: Key) -> Array:
