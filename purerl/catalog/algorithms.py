@@ -231,7 +231,7 @@ ALGORITHMS: dict[str, AlgorithmEntry] = {
 }
 
 
-FOLLOWERS: dict[str, AlgorithmEntry] = {  # learn nothing but by a rule that was evolved: not for `purerl train`
+FOLLOWERS: dict[str, AlgorithmEntry] = {  # learn only by a rule that was evolved: `--objective`
     "lpg": AlgorithmEntry(
         factory="purerl.algos.lpg:lpg",
         config="purerl.algos.lpg:LPGConfig",

@@ -47,11 +47,13 @@ def objectives() -> None:
     Published objectives follow, which `purerl train --objective zoo/NAME` trains with.
     """
     from purerl import zoo
+    from purerl.settings import agent_file
 
     for name, entry in OBJECTIVES.items():
         click.echo(f"{name:13} {entry.argument} of {entry.algorithm}: {entry.summary}; {entry.source}")
     for name in zoo.objectives():
-        click.echo(f"zoo/{name}  published: purerl train ppo ENV --objective zoo/{name}")
+        algorithm = OBJECTIVES[agent_file.about(zoo.objective_path(name))["objective"]].algorithm
+        click.echo(f"zoo/{name}  published: purerl train {algorithm} ENV --objective zoo/{name}")
 
 
 @command.command()

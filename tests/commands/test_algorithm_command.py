@@ -21,7 +21,11 @@ def test_help_of_an_algorithm_lists_every_field(capsys):
     assert "tanh | relu" in out
 
 
-@pytest.mark.parametrize("flag", ["--callback", "--trust", "--wandb", "--out"])
+@pytest.mark.parametrize("flag", ["--callback", "--objective", "--trust", "--wandb", "--out"])
 def test_the_value_of_another_flag_names_no_algorithm(flag):
     assert find_algorithm([flag, "dqn", "ppo", "CartPole-v1"]) == "ppo"
     assert find_algorithm([flag, "watching:watch", "--plain"]) is None
+
+
+def test_an_agent_that_follows_a_rule_can_be_trained():
+    assert find_algorithm(["lpg", "CartPole-v1", "--objective", "zoo/lpg"]) == "lpg"

@@ -42,6 +42,7 @@ def test_algorithms_with_their_papers():
 def test_objectives():
     published = [f"zoo/{name}" for name in zoo.objectives()]
     assert [line.split()[0] for line in lines("objectives")] == [*OBJECTIVES, *published]
+    assert "zoo/lpg  published: purerl train lpg ENV --objective zoo/lpg" in lines("objectives")
 
 
 def test_configs():
