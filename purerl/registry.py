@@ -14,7 +14,7 @@ from types import MappingProxyType, ModuleType
 from typing import Any
 
 from purerl import trust
-from purerl.catalog.algorithms import ALGORITHMS, FOLLOWERS
+from purerl.catalog.algorithms import ALGORITHMS, WITH_FOLLOWERS
 from purerl.catalog.environments import ENVIRONMENTS, FAMILIAR, SUITES, Suite
 from purerl.catalog.extensions import EXTENSIONS
 from purerl.catalog.objectives import OBJECTIVES, ObjectiveEntry
@@ -52,7 +52,7 @@ def load(path: str) -> Any:
 
 def _own() -> frozenset[str]:
     """Return the "module:name" of everything in the catalog."""
-    algorithms = [path for entry in (ALGORITHMS | FOLLOWERS).values() for path in (entry.factory, entry.config)]
+    algorithms = [path for entry in WITH_FOLLOWERS.values() for path in (entry.factory, entry.config)]
     starts = [entry.start for entry in OBJECTIVES.values()]
     return frozenset([*algorithms, *starts, *ENVIRONMENTS.values(), *EXTENSIONS.values()])
 
@@ -214,13 +214,12 @@ def algorithm(name: str) -> tuple[Any, Any]:
     Raises:
       InputError: for an unknown name, naming the nearest, or something that is no algorithm.
     """
-    known = ALGORITHMS | FOLLOWERS
-    if name not in known and ":" in name:
+    if name not in WITH_FOLLOWERS and ":" in name:
         factory = load(name)
         return factory, config_class(factory, name)
-    if name not in known:
+    if name not in WITH_FOLLOWERS:
         raise unknown("algorithm", name, ALGORITHMS)
-    entry = known[name]
+    entry = WITH_FOLLOWERS[name]
     return load(entry.factory), load(entry.config)
 
 

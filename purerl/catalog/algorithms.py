@@ -240,3 +240,4 @@ FOLLOWERS: dict[str, AlgorithmEntry] = {  # learn only by a rule that was evolve
         actions=("discrete", "multi-discrete", "continuous"),
     ),
 }
+WITH_FOLLOWERS = ALGORITHMS | FOLLOWERS

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from purerl.catalog.algorithms import ALGORITHMS, FOLLOWERS
+from purerl.catalog.algorithms import ALGORITHMS, WITH_FOLLOWERS
 from purerl.commands.flags import options_of
 from purerl.commands.options import names_of, take_modules
 from purerl.commands.sections import SECTION_OF, SECTIONS, of_environment
@@ -19,10 +19,8 @@ from purerl.settings.values import coerce
 if TYPE_CHECKING:
     from purerl.loop.extension import Extension
 
-KNOWN = ALGORITHMS | FOLLOWERS
-TEXTS = (  # no value of these names an algorithm
-    *("--callback", "--config", "--objective", "--out", "--resume", "--start", "--trust", "--wandb"),
-)
+# flags whose values name no algorithm
+TEXTS = ("--callback", "--config", "--objective", "--out", "--resume", "--start", "--trust", "--wandb")
 
 
 def split_parameters(args: list[str]) -> tuple[dict[str, str], list[str]]:
@@ -45,14 +43,14 @@ def split_parameters(args: list[str]) -> tuple[dict[str, str], list[str]]:
 def find_algorithm(args: list[str]) -> str | None:
     """Return the algorithm that the arguments name, before they are parsed: the fields of its config are options."""
     if args and not args[0].startswith("-"):
-        if args[0] not in KNOWN and not _is_path(args[0]):
+        if args[0] not in WITH_FOLLOWERS and not _is_path(args[0]):
             raise _unknown_algorithm(*args[:2])
         if len(args) > 1 and not args[1].startswith("-") and not {"-h", "--help"} & set(args):
             check_id(args[1])  # before JAX and a suite are imported
         take_modules((), args[0])
         return args[0]
     words = [arg for before, arg in itertools.pairwise(["", *args]) if before not in TEXTS]
-    named = next((word for word in words if word in KNOWN), None) or next(filter(_is_path, words), None)
+    named = next((word for word in words if word in WITH_FOLLOWERS), None) or next(filter(_is_path, words), None)
     if named is not None:
         take_modules((), named)
         return named
@@ -64,7 +62,7 @@ def find_algorithm(args: list[str]) -> str | None:
         take_modules(_values(args, "--trust"))
         table = toml.read(toml.file_of(file))  # which names one
         written = str(table.get("algorithm", ""))
-        if written in KNOWN:
+        if written in WITH_FOLLOWERS:
             return written
         return trust.checked(written, file) if _is_path(written) and not table.get("from_python") else None
     return None

@@ -17,7 +17,7 @@ from flax import nnx
 from purerl import InputError, make, make_train, registry
 from purerl.algos.dqn import DQNConfig, dqn
 from purerl.algos.ppo import PPOConfig, ppo
-from purerl.catalog.algorithms import ALGORITHMS, FOLLOWERS
+from purerl.catalog.algorithms import WITH_FOLLOWERS
 from purerl.networks.modules import own_torso
 from purerl.spaces import Box, Dict, Discrete
 from purerl.testing.trees import paths
@@ -133,10 +133,10 @@ def traced(algorithm, config, env):
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("name", sorted({**ALGORITHMS, **FOLLOWERS}))
+@pytest.mark.parametrize("name", sorted(WITH_FOLLOWERS))
 def test_every_algorithm_takes_a_module_and_an_optimizer_of_optax(name):
     factory, config_class = registry.algorithm(name)
-    entry = ({**ALGORITHMS, **FOLLOWERS})[name]
+    entry = WITH_FOLLOWERS[name]
     own = functools.wraps(factory)(partial(factory, network=Linen(), optimizer=optax.lion))
     if name in ("vdn", "qmix"):
         shapes = traced(of_one(own), small(config_class), make("CartPole-v1"))
