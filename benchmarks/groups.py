@@ -85,7 +85,7 @@ BENCHMARKS = {
     "scale.machinery": Benchmark("scale:machinery", "a sweep against the bare program of the same work"),
     "scale.compilations": Benchmark("scale:compilations", "programs that a sweep compiles"),
     "scale.halving": Benchmark("scale:halving", "successive halving against the full grid"),
-    "bounds": Benchmark("bounds:measure", "PPO on Overcooked and on frames: its environment and products alone"),
+    "bounds": Benchmark("bounds:measure", "IPPO, PQN and PPO: an update, its environment and its products"),
     "convolutions": Benchmark("convolutions:measure", "networks for images, forward and trained, beside PyTorch's"),
     "costs": Benchmark("costs:measure", "time and memory of an update as one size doubles eight times"),
     "evolution.speed": Benchmark("training:measure_evolution", "a generation of LPO, beside PureJaxRL with evosax"),

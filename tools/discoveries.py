@@ -82,7 +82,7 @@ class Discovery(NamedTuple):
     """What is evolved, and how: the arguments of `purerl evolve`."""
 
     objective: str
-    words: str  # beside the config
+    words: str  # the arguments that do not set the config
     about: str  # what is discovered, for the page
     config: dict[str, Any] = CONFIG
 
@@ -119,7 +119,7 @@ DISCOVERIES = {
         objective="open",
         words="--hidden-sizes 32,32 --population 16 --shaping rank --generations 40 --sigma 0.1 "
         "--meta-learning-rate 0.03",
-        about="An optimizer in place of Adam: a network that initially makes no step, evolved on smaller agents.",
+        about="An optimizer that replaces Adam. Its network makes no steps at first. It was evolved on smaller agents.",
     ),
 }
 
@@ -250,12 +250,12 @@ def _by_losses(env: Any, steps: int, chosen: Sequence[Method], keys: Key) -> np.
     return np.asarray(jax.device_get(found)).reshape(len(chosen), keys.size)
 
 
-def seeds_of_trials(trainings: int) -> int:
+def seeds_of_trials(runs: int) -> int:
     """Return how often the tuning of PPO trains with each setting on each task."""
-    return max(1, trainings // (TRIALS * len(TRAINED)))
+    return max(1, runs // (TRIALS * len(TRAINED)))
 
 
-def tune_ppo(trainings: int) -> dict[str, float]:
+def tune_ppo(runs: int) -> dict[str, float]:
     """Search PPO's learning rate, its clip and whether it clips the value, with so many training runs.
 
     Every setting trains as often on each of the `TRAINED` tasks; the best mean rank over tasks wins.
@@ -264,7 +264,7 @@ def tune_ppo(trainings: int) -> dict[str, float]:
     rates, clips = (low * (high / low) ** u for u, (low, high) in zip(draws, (RATES, CLIPS), strict=True))
     value_clips = np.where(np.arange(TRIALS) % 2 == 0, VALUE_CLIP, np.inf)
     settings = [jnp.asarray(x, jnp.float32) for x in (rates, clips, value_clips)]
-    seeds = seeds_of_trials(trainings)
+    seeds = seeds_of_trials(runs)
     ranks, since = np.zeros(TRIALS), time.process_time()
     for name in TRAINED:
         env = purerl.make(name)
@@ -283,7 +283,7 @@ def tune_ppo(trainings: int) -> dict[str, float]:
         "learning_rate": float(rates[best]),
         "clip_epsilon": float(clips[best]),
         "clips_value": bool(np.isfinite(value_clips[best])),
-        "trainings": TRIALS * seeds * len(TRAINED),
+        "training_runs": TRIALS * seeds * len(TRAINED),
         "cpu_seconds": round(time.process_time() - since, 1),
     }
 
@@ -292,7 +292,7 @@ def compare(found: Mapping[str, Evolved], path: Path, tasks: Mapping[str, int], 
     """Train with every method on every task, where a score is missing; the file is written after each task."""
     table = json.loads(path.read_text()) if path.exists() else {"tuned_ppo": {}, "scores": {}, "cpu_seconds": 0.0}
     wanted = max((run.plan.trainings(run.generation) for run in found.values()), default=0)
-    if table["tuned_ppo"].get("trainings", 0) < TRIALS * len(TRAINED) * seeds_of_trials(wanted):
+    if table["tuned_ppo"].get("training_runs", 0) < TRIALS * len(TRAINED) * seeds_of_trials(wanted):
         table["tuned_ppo"] = tune_ppo(wanted)
         for row in table["scores"].values():
             row.pop("tuned PPO", None)

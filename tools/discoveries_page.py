@@ -19,14 +19,15 @@ that it never saw. `python tools/discoveries.py` makes all of it again; it resum
 All methods share the environment steps and the seeds. Parts of PPO also share its config; a rule, which takes the place
 of the whole algorithm, has its own. The score is the mean return over a training run, which rewards fast learning.
 *Tuned PPO* has the best of {trials} settings of the learning rate, the clip range and the clip of the value. The search
-had {trainings:,} training runs on the same tasks, as many as the longest evolution below, to within 1%. It chose a
+used {training_runs:,} training runs on the same tasks, about as many as the longest evolution below. It chose a
 learning rate of {learning_rate:.2g}, a clip range of {clip_epsilon:.2g}, and {value_clip}.
 """
 FINDINGS = """
 ## Findings
 
-- **No objective beats the tuned PPO with a probability of 0.9 on unseen tasks.** On two of the eight tasks that cannot
-  be: on RepeatPrevious, which needs memory, no method learns anything, and on DiscountingChain all score the same.
+- **No objective beats the tuned PPO with a probability of 0.9 on unseen tasks.** Two of the
+  eight tasks cannot show a difference: no method learns anything on RepeatPrevious, which needs memory, and all score
+  the same on DiscountingChain.
 - **`lpo` beats it with a probability of 0.67, and DPO with 0.64**; `lpo-zero` is alike. On the unseen tasks, both
   networks are about as good as PPO with its defaults. On the tasks of their evolution they are better: `lpo-zero`
   reaches 207 on CartPole, where PPO reaches 154.

@@ -59,7 +59,7 @@ def enter_folder(
 def new_folder(out: Path | None, *words: str, files: Mapping[str, str | bytes]) -> Path:
     """Create a folder, named or `runs/<words>-<n>` such as `runs/ppo-CartPole-v1-1`, and return it.
 
-    It appears together with its files, so that there is no folder that neither begins nor resumes.
+    The folder and its files appear at once, so a crash never leaves a folder without its settings.
     """
     name, n = "-".join(words).replace("/", "-").replace(":", "-"), 1
     while True:

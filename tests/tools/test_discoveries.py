@@ -50,7 +50,7 @@ def test_a_discovery_is_published_once(small, monkeypatch):
     found, tasks = {"dpo": load(tool.RUNS / "dpo")}, {"Catch": 72, "DiscountingChain": 720}
     tool.compare(found, out / "scores.json", tasks, seeds=2)
     table = json.loads((out / "scores.json").read_text())
-    assert table["tuned_ppo"]["trainings"] == 4 and list(table["scores"]) == list(tasks)
+    assert table["tuned_ppo"]["training_runs"] == 4 and list(table["scores"]) == list(tasks)
     monkeypatch.setattr(tool, "tune_ppo", None)
     monkeypatch.setattr(tool, "scores_of", lambda *_: np.full((1, 2), 7.0))
     monkeypatch.setattr(subprocess, "run", None)
@@ -96,15 +96,15 @@ def test_ppo_is_tuned_again_when_a_discovery_had_more_training_runs(small, monke
     path = out / "scores.json"
     out.mkdir()
     names = list(tool.methods({}, {"clip_epsilon": 0.1, "learning_rate": 0.02, "clips_value": True}))
-    old = {"clip_epsilon": 0.1, "learning_rate": 0.02, "clips_value": True, "trainings": 2}
+    old = {"clip_epsilon": 0.1, "learning_rate": 0.02, "clips_value": True, "training_runs": 2}
     path.write_text(
         json.dumps({"tuned_ppo": old, "scores": {"Catch": {name: [1.0] for name in names}}, "cpu_seconds": 0})
     )
     assert tool.evolve("dpo") == 0
     found = {"dpo": load(tool.RUNS / "dpo")}
-    monkeypatch.setattr(tool, "tune_ppo", lambda trainings: old | {"trainings": trainings})
+    monkeypatch.setattr(tool, "tune_ppo", lambda runs: old | {"training_runs": runs})
     monkeypatch.setattr(tool, "scores_of", lambda task, steps, chosen, seeds: np.full((len(chosen), 1), 7.0))
     tool.compare(found, path, {"Catch": 72}, seeds=1)
     after = json.loads(path.read_text())
-    assert after["tuned_ppo"]["trainings"] == 4
+    assert after["tuned_ppo"]["training_runs"] == 4
     assert {name for name, scores in after["scores"]["Catch"].items() if scores == [7.0]} == {"tuned PPO", "dpo"}
