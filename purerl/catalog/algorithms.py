@@ -1,5 +1,6 @@
 """The algorithms."""
 
+from collections import ChainMap
 from typing import NamedTuple
 
 
@@ -240,4 +241,4 @@ FOLLOWERS: dict[str, AlgorithmEntry] = {  # learn only by a rule that was evolve
         actions=("discrete", "multi-discrete", "continuous"),
     ),
 }
-WITH_FOLLOWERS = ALGORITHMS | FOLLOWERS
+WITH_FOLLOWERS = ChainMap(ALGORITHMS, FOLLOWERS)  # a view: it has what is added to either
