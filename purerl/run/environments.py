@@ -8,7 +8,7 @@ import jax
 import numpy as np
 
 from purerl import registry
-from purerl.catalog.algorithms import ALGORITHMS
+from purerl.catalog.algorithms import ALGORITHMS, WITH_FOLLOWERS
 from purerl.errors import InputError, line_of
 from purerl.host_environment import HostSource
 from purerl.settings.runs import Settings
@@ -66,7 +66,7 @@ def _held(env: Any, name: str) -> Any:
 
 def check_actions(run: Settings, env: Environment) -> None:
     """Raise an `InputError` if the algorithm does not support a single agent's actions; name those that do."""
-    entry, kind = ALGORITHMS.get(run.algorithm), _kind_of(env.action_space)
+    entry, kind = WITH_FOLLOWERS.get(run.algorithm), _kind_of(env.action_space)
     if entry is None or kind is None or entry.teams or kind in entry.actions:
         return
     fitting = [name for name, other in sorted(ALGORITHMS.items()) if kind in other.actions and not other.teams]

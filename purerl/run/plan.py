@@ -3,6 +3,7 @@
 import dataclasses
 import math
 import warnings
+from collections.abc import Iterable
 from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -12,6 +13,8 @@ import numpy as np
 from jax.sharding import Mesh
 
 from purerl import agent_groups
+from purerl.catalog.algorithms import FOLLOWERS
+from purerl.catalog.objectives import OBJECTIVES
 from purerl.devices import selection, threads
 from purerl.devices.sharding import make_mesh
 from purerl.errors import InputError, hints, unknown
@@ -79,12 +82,22 @@ def made(run: Settings) -> Made:
         check_actions(run, env)
     options = {row.name: row.prepare(run.extension_options.get(row.name, row.options()), run, env) for row in used}
     factory = run.make_algorithm()
+    if run.algorithm in FOLLOWERS and run.folder is None:
+        _check_rule(run.algorithm, factory, used)
     if not any(row.starts for row in used):
         factory = _started(run, factory)
     config = run.config.resumed() if run.begun else run.config
     return Made(
         env=env, extensions=used, make=maker(factory, used), setup=Setup(config=config, env=env, options=options)
     )
+
+
+def _check_rule(name: str, factory: AlgorithmFactory, used: Iterable[Extension]) -> None:
+    """Reject an algorithm that learns by an evolved rule and has none: by a random rule it would learn nothing."""
+    parts = {entry.argument for entry in OBJECTIVES.values() if entry.algorithm == name}
+    given = getattr(factory, "keywords", {})
+    if not parts & set(given) and "objectives" not in {row.name for row in used}:
+        raise InputError(f"{name} learns by an evolved {min(parts)} and has none: give --objective, such as zoo/{name}")
 
 
 def make_plan(run: Settings, mesh: Mesh | None = None) -> Plan:

@@ -10,7 +10,7 @@ from functools import partial
 from typing import Any
 
 from purerl import registry
-from purerl.catalog.algorithms import ALGORITHMS
+from purerl.catalog.algorithms import WITH_FOLLOWERS
 from purerl.catalog.environments import ENVIRONMENTS
 from purerl.errors import InputError
 from purerl.settings import toml
@@ -37,7 +37,7 @@ def algorithm_of(given: object, config: object = None) -> tuple[str, Any, type, 
     wanted = registry.config_class(given, path)
     _fits(path, config, wanted)
     cls = wanted if config is None else type(config)
-    of_factory = {name: entry for name, entry in ALGORITHMS.items() if entry.factory == path}
+    of_factory = {name: entry for name, entry in WITH_FOLLOWERS.items() if entry.factory == path}
     of_config = [name for name, entry in of_factory.items() if entry.config == registry.path_of(cls)]
     if of_factory:
         return (of_config or list(of_factory))[0], given, cls, given is function and bool(of_config)

@@ -9,6 +9,7 @@ import pytest
 
 import purerl
 from purerl import registry
+from purerl.algos.lpg import lpg
 from purerl.algos.ppo import PPOConfig, ppo
 from purerl.catalog.objectives import OBJECTIVES
 from purerl.errors import InputError
@@ -48,6 +49,12 @@ def test_an_agent_learns_by_the_objective():
 def test_what_is_not_a_part_of_the_algorithm_is_refused(algorithm, name, why):
     with pytest.raises(InputError, match=why):
         purerl.make_trainer(algorithm, "Catch", extensions={"objectives": ObjectiveOptions(objective=name)})
+
+
+@pytest.mark.parametrize("algorithm", ["lpg", lpg])
+def test_an_algorithm_that_needs_a_rule_says_so(algorithm):
+    with pytest.raises(InputError, match="evolved rule and has none: give --objective, such as zoo/lpg"):
+        purerl.train(algorithm, "Catch", display="none", total_timesteps=64)
 
 
 def test_a_job_keeps_its_objective(tmp_path):
