@@ -1,7 +1,7 @@
 """Discovered objectives, as they are published in `results/objectives/`.
 
 python tools/discoveries.py                     all that is missing: evolve, tune PPO, train on every task, the page
-python tools/discoveries.py --only actor-critic these discoveries, separated by commas
+python tools/discoveries.py --only actor-critic these discoveries or ablations, separated by commas
 python tools/discoveries.py --page              the page alone, from the files
 
 A stopped evolution is resumed. A score that is there stays, so that discoveries can be added one by one. Every method
@@ -87,6 +87,7 @@ class Discovery(NamedTuple):
     config: dict[str, Any] = CONFIG
 
 
+LPO = "--population 32 --shaping rank --generations 60 --sigma 0.05 --meta-learning-rate 0.02"
 DISCOVERIES = {
     "actor-critic": Discovery(
         objective="actor-critic",
@@ -101,12 +102,12 @@ DISCOVERIES = {
     ),
     "lpo": Discovery(
         objective="lpo",
-        words="--population 32 --shaping rank --generations 60 --sigma 0.05 --meta-learning-rate 0.02",
+        words=LPO,
         about="A network of 1,152 weights on top of PPO's clip.",
     ),
     "lpo-zero": Discovery(
         objective="lpo-zero",
-        words="--population 32 --shaping rank --generations 60 --sigma 0.05 --meta-learning-rate 0.02",
+        words=LPO,
         about="The same network from a drift of zero.",
     ),
     "lpg": Discovery(
@@ -121,6 +122,19 @@ DISCOVERIES = {
         "--meta-learning-rate 0.03",
         about="An optimizer that replaces Adam. Its network makes no steps at first. It was evolved on smaller agents.",
     ),
+}
+ABLATIONS = {  # evolutions of "lpo" with one change each
+    "lpo-seed": Discovery(objective="lpo", words=f"{LPO} --seed 1", about="another seed"),
+    "lpo-worst": Discovery(objective="lpo", words=f"{LPO} --across-tasks worst", about="the worst task counts"),
+    "lpo-tasks": Discovery(
+        objective="lpo",
+        words=f"{LPO} --tasks {','.join((*TRAINED, 'Asterix-MinAtar', 'Freeway-MinAtar', 'PointMass'))}",
+        about="six tasks: also Asterix-MinAtar, Freeway-MinAtar and PointMass",
+    ),
+    "lpo-life": Discovery(
+        objective="lpo", words=f"{LPO} --total-timesteps {4 * LIFE}", about="training runs 4x as long"
+    ),
+    "lpo-generations": Discovery(objective="lpo", words=f"{LPO} --generations 240", about="240 generations"),
 }
 
 
@@ -144,7 +158,7 @@ def _config() -> Any:
 
 def command(name: str) -> list[str]:
     """Return the command line of an evolution."""
-    found = DISCOVERIES[name]
+    found = (DISCOVERIES | ABLATIONS)[name]
     flat = lambda value: ",".join(map(str, value)) if isinstance(value, tuple) else str(value)
     config = [word for key, value in found.config.items() for word in (f"--{key.replace('_', '-')}", flat(value))]
     tasks = ["--tasks", ",".join(TRAINED), "--total-timesteps", str(LIFE)]
@@ -180,7 +194,7 @@ def publish(name: str, results: Path) -> None:
     for picture in ("fitness.png", "heat_maps.png", "slices.png"):
         if (folder / "report" / picture).exists():
             shutil.copy(folder / "report" / picture, out / picture)
-    if results == FOLDER / "objectives":
+    if results == FOLDER / "objectives" and name in DISCOVERIES:
         zoo.OBJECTIVES.mkdir(exist_ok=True)
         shutil.copy(folder / objective_file.NAME, zoo.OBJECTIVES / f"{name}.safetensors")
 
@@ -190,9 +204,9 @@ def whole_loss(objective: Any, value_clip: Any = VALUE_CLIP) -> ActorCriticLoss:
     return ActorCriticLoss(objective=objective, value_clip=value_clip)
 
 
-def methods(found: Mapping[str, Evolved], tuned: Mapping[str, float]) -> dict[str, Method]:
-    """Return all methods by name: PPO, DPO, PPO without the clip of its value, a tuned PPO and the discoveries."""
-    rivals = {
+def rivals(tuned: Mapping[str, float]) -> dict[str, Method]:
+    """Return PPO, DPO, PPO without the clip of its value and a tuned PPO by name."""
+    return {
         "PPO": ppo_by(whole_loss(Clip())),
         "DPO": ppo_by(whole_loss(Drifting(drift=DPO()))),
         "PPO, no value clip": ppo_by(whole_loss(Clip(), None)),
@@ -201,10 +215,9 @@ def methods(found: Mapping[str, Evolved], tuned: Mapping[str, float]) -> dict[st
             learning_rate=tuned["learning_rate"],
         ),
     }
-    return rivals | {name: _discovered(run) for name, run in found.items()}
 
 
-def _discovered(run: Evolved) -> Method:
+def discovered(run: Evolved) -> Method:
     """Return the method of a discovery: a part of PPO with the config of all, a rule with that of its evolution."""
     config = run.plan.tasks[0].config
     if isinstance(run.candidate, ActorCriticLoss):
@@ -289,15 +302,31 @@ def tune_ppo(runs: int) -> dict[str, float]:
 
 
 def compare(found: Mapping[str, Evolved], path: Path, tasks: Mapping[str, int], seeds: int = SEEDS) -> None:
-    """Train with every method on every task, where a score is missing; the file is written after each task."""
-    table = json.loads(path.read_text()) if path.exists() else {"tuned_ppo": {}, "scores": {}, "cpu_seconds": 0.0}
+    """Train with the rivals and every discovery on every task, where a score is missing."""
+    table = _table(path) if path.exists() else {"tuned_ppo": {}, "scores": {}, "cpu_seconds": 0.0}
     wanted = max((run.plan.trainings(run.generation) for run in found.values()), default=0)
     if table["tuned_ppo"].get("training_runs", 0) < TRIALS * len(TRAINED) * seeds_of_trials(wanted):
         table["tuned_ppo"] = tune_ppo(wanted)
         for row in table["scores"].values():
             row.pop("tuned PPO", None)
         save(table, path)
-    known = methods(found, table["tuned_ppo"])
+    add_scores(rivals(table["tuned_ppo"]) | discoveries(found), table, path, tasks=tasks, seeds=seeds)
+
+
+def discoveries(found: Mapping[str, Evolved]) -> dict[str, Method]:
+    """Return the methods of discoveries."""
+    return {name: discovered(run) for name, run in found.items()}
+
+
+def add_scores(
+    known: Mapping[str, Method],
+    table: dict[str, Any],
+    path: Path,
+    *,
+    tasks: Mapping[str, int],
+    seeds: int = SEEDS,
+) -> None:
+    """Train with every method on every task, where a score is missing; the file is written after each task."""
     for name, steps in tasks.items():
         row = table["scores"].setdefault(name, {})
         missing = [method for method in known if method not in row]
@@ -316,6 +345,10 @@ def compare(found: Mapping[str, Evolved], path: Path, tasks: Mapping[str, int], 
         print(name, {method: np.array(line, np.float32).mean().round(3) for method, line in row.items()}, flush=True)
 
 
+def _table(path: Path) -> dict[str, Any]:
+    return json.loads(path.read_text())
+
+
 def save(table: Mapping[str, Any], path: Path) -> None:
     """Write a table as JSON."""
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -325,18 +358,24 @@ def save(table: Mapping[str, Any], path: Path) -> None:
 def main() -> int:
     """Do what is missing."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--only", default=",".join(DISCOVERIES), help="discoveries, separated by commas")
+    every = DISCOVERIES | ABLATIONS
+    parser.add_argument("--only", default=",".join(every), help="discoveries or ablations, separated by commas")
     parser.add_argument("--page", action="store_true", help="write the page alone")
     given, out = parser.parse_args(), FOLDER / "objectives"
     if not given.page:
         for name in given.only.split(","):
             if code := evolve(name):
                 return code
-            publish(name, out)
-        found = {name: load(RUNS / name) for name in DISCOVERIES if (RUNS / name / "summary.json").exists()}
-        compare(found, out / "scores.json", dict.fromkeys(TRAINED, LIFE) | UNSEEN)
+            publish(name, out if name in DISCOVERIES else out / "ablations")
+        tasks = dict.fromkeys(TRAINED, LIFE) | UNSEEN
+        ended = {name: load(RUNS / name) for name in every if (RUNS / name / "summary.json").exists()}
+        compare({name: run for name, run in ended.items() if name in DISCOVERIES}, out / "scores.json", tasks)
+        path = out / "ablations" / "scores.json"
+        ablated = discoveries({name: run for name, run in ended.items() if name in ABLATIONS})
+        table = _table(path) if path.exists() else {"scores": {}, "cpu_seconds": 0.0}
+        add_scores(ablated, table, path, tasks=tasks)
     about = {name: (found.about, " ".join(["purerl", *command(name)])) for name, found in DISCOVERIES.items()}
-    print(f"wrote {write_page(out, about, TRAINED)}")
+    print(f"wrote {write_page(out, about, TRAINED, {name: found.about for name, found in ABLATIONS.items()})}")
     return 0
 
 

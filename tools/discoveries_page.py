@@ -48,17 +48,29 @@ SCORES = """
 Interquartile means over {seeds} seeds with 95% bootstrap intervals. No evolution saw the tasks below the line.
 
 """
+ABLATIONS = """
+## What limits LPO
+
+Evolutions of `lpo` with one change each. The last three columns are the probabilities that the result improves on PPO,
+the tuned PPO and `zoo/lpo`, over the unseen tasks.
+
+| change | training runs | core-hours | PPO | tuned PPO | `zoo/lpo` |
+|---|---|---|---|---|---|
+"""
 TRIALS = 40
 MOST_ERROR = 50.0  # percent, of a closed form that is shown
 
 
-def write_page(folder: Path, about: Mapping[str, tuple[str, str]], trained: Sequence[str]) -> Path:
+def write_page(
+    folder: Path, about: Mapping[str, tuple[str, str]], trained: Sequence[str], ablations: Mapping[str, str]
+) -> Path:
     """Write the page; return its path.
 
     Args:
       folder: results/objectives.
       about: by discovery (what is discovered, the command).
       trained: the tasks of the evolutions.
+      ablations: by evolution what was changed in that of lpo.
     """
     table = json.loads((folder / "scores.json").read_text())
     scores: dict[str, dict[str, list[float]]] = table["scores"]
@@ -69,6 +81,7 @@ def write_page(folder: Path, about: Mapping[str, tuple[str, str]], trained: Sequ
     parts.append(_verdict(there, scores, unseen))
     parts.append(FINDINGS)
     parts.append(_scores(scores, [task for task in trained if task in scores], unseen))
+    parts.append(_ablations(folder / "ablations", ablations, scores, unseen))
     parts += [_discovery(folder / name, name, *about[name]) for name in there]
     parts.append(
         f"\n## Costs\n\nTuning PPO took {tuned['cpu_seconds'] / 3600:.2f} core-hours, and the training runs of the "
@@ -88,13 +101,48 @@ def _verdict(there: Sequence[str], scores: Mapping[str, Mapping[str, Sequence[fl
     )
     lines.append(f"| objective | {' | '.join(rivals)} |\n|---|{'---|' * len(rivals)}\n")
     for name in there:
-        cells = []
-        for rival in rivals:
-            ours, theirs = ([np.array(scores[task][of], np.float32) for task in unseen] for of in (name, rival))
-            better, (low, high) = improvement(ours, theirs)
-            cells.append(f"{better:.2f} ({low:.2f} to {high:.2f})")
+        ours = _of(scores, name, unseen)
+        cells = [_better(ours, _of(scores, rival, unseen)) for rival in rivals]
         lines.append(f"| `zoo/{name}` | {' | '.join(cells)} |\n")
     return "".join(lines)
+
+
+def _of(scores: Mapping[str, Mapping[str, Sequence[float]]], method: str, tasks: Sequence[str]) -> list[np.ndarray]:
+    return [np.array(scores[task][method], np.float32) for task in tasks]
+
+
+def _better(ours: Sequence[np.ndarray], theirs: Sequence[np.ndarray]) -> str:
+    better, (low, high) = improvement(ours, theirs)
+    return f"{better:.2f} ({low:.2f} to {high:.2f})"
+
+
+def _ablations(
+    folder: Path,
+    ablations: Mapping[str, str],
+    scores: Mapping[str, Mapping[str, Sequence[float]]],
+    unseen: Sequence[str],
+) -> str:
+    """Return the table of the evolutions with one change each; nothing where there are none."""
+    if not (folder / "scores.json").exists():
+        return ""
+    theirs = json.loads((folder / "scores.json").read_text())["scores"]
+    there = [name for name in ablations if all(name in theirs.get(task, {}) for task in unseen)]
+    lines = [ABLATIONS]
+    rivals = ("PPO", "tuned PPO", "lpo")
+    for name, what, where, table in [
+        ("lpo", "none", folder.parent / "lpo", scores),
+        *((name, ablations[name], folder / name, theirs) for name in there),
+    ]:
+        runs, hours = json.loads((where / "summary.json").read_text())["trainings"], _core_hours(where)
+        ours = _of(table, name, unseen)
+        cells = [_better(ours, _of(scores, rival, unseen)) if rival != name else "" for rival in rivals]
+        lines.append(f"| {what} | {runs:,} | {hours:.2f} | {' | '.join(cells)} |\n")
+    return "".join(lines)
+
+
+def _core_hours(folder: Path) -> float:
+    """Return the core-hours of an evolution."""
+    return float((folder / "cpu_seconds.txt").read_text()) / 3600
 
 
 def _scores(scores: Mapping[str, Mapping[str, Sequence[float]]], trained: Sequence[str], unseen: Sequence[str]) -> str:
@@ -133,8 +181,7 @@ def _known(values: Sequence[float]) -> np.ndarray:
 def _discovery(folder: Path, name: str, about: str, command: str) -> str:
     """Return the section of a discovery."""
     summary = json.loads((folder / "summary.json").read_text())
-    seconds = folder / "cpu_seconds.txt"
-    cost = f", {float(seconds.read_text()) / 3600:.2f} core-hours" if seconds.exists() else ""
+    cost = f", {_core_hours(folder):.2f} core-hours" if (folder / "cpu_seconds.txt").exists() else ""
     lines = [
         f"\n## {name}\n\n{about}\n`--objective zoo/{name}` trains with it.\n\n",
         f"    {_wrapped(command)}\n\n",

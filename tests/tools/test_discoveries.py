@@ -58,14 +58,14 @@ def test_a_discovery_is_published_once(small, monkeypatch):
     tool.compare(found | {"again": found["dpo"]}, out / "scores.json", tasks, seeds=2)
     after = json.loads((out / "scores.json").read_text())["scores"]
     assert after["Catch"].pop("again") == [7.0, 7.0] and after["Catch"] == table["scores"]["Catch"]
-    page = tool.write_page(out, {"dpo": ("Two numbers.", "purerl evolve dpo")}, ("Catch",)).read_text()
+    page = tool.write_page(out, {"dpo": ("Two numbers.", "purerl evolve dpo")}, ("Catch",), {}).read_text()
     assert "| `zoo/dpo` |" in page and "2 generations, 4 training runs" in page and "closed form" in page.lower()
 
 
 def test_the_rows_of_the_table_are_what_they_are_called(small):
     """PPO by its loss is PPO by its config, to rounding, and a trial of the tuning is the same with other numbers."""
     tool, _ = small
-    rows = tool.methods({}, {"clip_epsilon": 0.1, "learning_rate": 0.02, "clips_value": False})
+    rows = tool.rivals({"clip_epsilon": 0.1, "learning_rate": 0.02, "clips_value": False})
     assert isinstance(rows["PPO"].loss, ActorCriticLoss) and rows["tuned PPO"].loss.value_clip is None
     scores = tool.scores_of("Catch", 72, [rows["PPO"], tool.ppo_by(tool.whole_loss(Clip(), np.inf))], 2)
     keys = jax.random.split(jax.random.key(0x6F626A), 2)
@@ -80,7 +80,7 @@ def test_a_rule_stands_beside_losses(small):
     tool, _ = small
     config = LPGConfig(num_envs=2, rollout_length=9, network="mlp", hidden_sizes=(4,))
     rule = tool.Method(Plug(lpg, "rule")(LPG.create(jax.random.key(0), units=4)), config)
-    losses = tool.methods({}, {"clip_epsilon": 0.1, "learning_rate": 0.02, "clips_value": False})
+    losses = tool.rivals({"clip_epsilon": 0.1, "learning_rate": 0.02, "clips_value": False})
     scores = tool.scores_of("Catch", 72, [losses["PPO"], rule, losses["DPO"]], 2)
     alone = tool.scores_of("Catch", 72, [rule], 2)
     key = jax.random.split(jax.random.key(0x6F626A), 2)[1]
@@ -95,7 +95,7 @@ def test_ppo_is_tuned_again_when_a_discovery_had_more_training_runs(small, monke
     tool, out = small
     path = out / "scores.json"
     out.mkdir()
-    names = list(tool.methods({}, {"clip_epsilon": 0.1, "learning_rate": 0.02, "clips_value": True}))
+    names = list(tool.rivals({"clip_epsilon": 0.1, "learning_rate": 0.02, "clips_value": True}))
     old = {"clip_epsilon": 0.1, "learning_rate": 0.02, "clips_value": True, "training_runs": 2}
     path.write_text(
         json.dumps({"tuned_ppo": old, "scores": {"Catch": {name: [1.0] for name in names}}, "cpu_seconds": 0})
