@@ -10,7 +10,7 @@ they do not have, end a rollout for the rule without a termination, followed by 
 
 import dataclasses
 from functools import partial
-from typing import ClassVar, NamedTuple, Self
+from typing import Any, ClassVar, NamedTuple, Self
 
 import jax
 import jax.numpy as jnp
@@ -34,11 +34,23 @@ from purerl.networks.q_networks import num_actions
 from purerl.networks.torsos import RNNS, apply
 from purerl.networks.torsos import init as init_module
 from purerl.networks.weights_file import ADDRESS
-from purerl.optim.optimizers import GradientPlan, Optimizer, apply_gradients, clipped, optimizer_of
+from purerl.optim.optimizers import GradientPlan, Optimizer, apply_gradients, clipped, optimizer_of, root
 from purerl.optim.schedules import Schedule, schedule
 from purerl.replay.sequences import Sequences, sequences, successors_held
 from purerl.spaces import Box, Dict
-from purerl.types import Algorithm, Array, EnvironmentSpec, Key, Metrics, PyTree, Rollout, number, pytree, static
+from purerl.types import (
+    Algorithm,
+    Array,
+    EnvironmentSpec,
+    Key,
+    Likelihood,
+    Metrics,
+    PyTree,
+    Rollout,
+    number,
+    pytree,
+    static,
+)
 from purerl.xla import trees
 
 
@@ -95,13 +107,13 @@ class DiscoConfig(NetworkConfig):
 
 
 class DiscoAgent(NamedTuple):
-    """The state of an agent, including the rule, so that a checkpoint needs no other file."""
+    """The state of an agent, including a rule from a file, so that a checkpoint needs no other file."""
 
     params: PyTree
     target_params: PyTree
     opt_state: PyTree
     replay: PyTree
-    rule: DiscoRule
+    rule: DiscoRule | None  # that of a file; none: the rule is an argument of the algorithm
     rule_state: DiscoState
     num_updates: Array  # i32[], so far; drives every schedule
     num_gradient_steps: Array  # i32[]; it may wrap around
@@ -136,9 +148,8 @@ def disco(
     """
     validate(config, "disco")
     size = num_actions(spec, "disco")
-    rule = _rule_of(config) if rule is None else rule
-    if not isinstance(rule, DiscoRule):
-        raise InputError(f"rule is {told(rule)}; it must be a DiscoRule of purerl.networks.disco_rule")
+    given = _given(rule, config)
+    rule = _rule_of(config) if given is None else given
     support = atoms("disco", config.num_atoms, config.v_min, config.v_max)
     base = recurrent_encoder(spec.observation_space, config, config.rnn, config.rnn_size, network)
     head = action_head(spec.action_space)
@@ -168,7 +179,7 @@ def disco(
             target_params=jax.tree.map(jnp.copy, params),  # a copy, so that the state can be donated
             opt_state=optimizer_at.init(params),
             replay=buffer.init(),
-            rule=jax.tree.map(jnp.asarray, rule),
+            rule=jax.tree.map(jnp.asarray, rule) if given is None else None,
             rule_state=rule.initial_carry(),
             num_updates=jnp.int32(0),
             num_gradient_steps=jnp.int32(0),
@@ -177,11 +188,15 @@ def disco(
 
     def act(agent: DiscoAgent, carry: PyTree, key: Key, observation: PyTree, explore: bool):
         features, carry = base.step(agent.params["body"], carry, observation)
-        scores = mask_illegal(apply(heads, agent.params["heads"], features).policy, action_mask(observation))
-        policy = head.distribution(scores, jnp.zeros(head.num_log_std))
+        scores, policy = policy_of(agent, features, observation)
         if not explore:
             return head.to_action(policy.mode()), carry, ()
         return head.to_action(policy.sample(seed=key)), carry, {"policy": scores}
+
+    def policy_of(agent: DiscoAgent, features: Array, observation: PyTree) -> tuple[Array, Any]:
+        """Return (the logits of legal actions, the policy)."""
+        scores = mask_illegal(apply(heads, agent.params["heads"], features).policy, action_mask(observation))
+        return scores, head.distribution(scores, jnp.zeros(head.num_log_std))
 
     def update(agent: DiscoAgent, key: Key, rollout: Rollout) -> tuple[DiscoAgent, Metrics]:
         unknown = {"td_error": jnp.zeros_like(rollout.reward), "known": jnp.zeros_like(rollout.done)}
@@ -214,7 +229,7 @@ def disco(
             discount=config.discount,
             trace_lambda=config.trace_lambda,
         )
-        targets, rule_state = agent.rule(agent.rule_state, inputs)
+        targets, rule_state = (given or agent.rule)(agent.rule_state, inputs)
         targets = targets._replace(policy=mask_illegal(targets.policy, action_mask(batch.observation)))
         gradient, metrics = jax.grad(loss, has_aux=True)(agent.params, batch, inputs, targets)
         params, opt_state = apply_gradients(optimizer_at(agent.num_updates), gradient, agent.opt_state, agent.params)
@@ -225,6 +240,11 @@ def disco(
             rule_state=rule_state,
         )
         return learned, jnp.zeros(config.batch_size), metrics
+
+    def likelihood(agent: DiscoAgent, rollout: Rollout) -> Likelihood:
+        features, _ = base.unroll(agent.params["body"], rollout.carry, rollout.observation, rollout.done)
+        _, policy = policy_of(agent, features, rollout.observation)
+        return Likelihood(log_prob=policy.log_prob(rollout.action), entropy=policy.entropy())
 
     def predictions(params: PyTree, batch: Sequences) -> Predictions:
         """Return the agent's predictions in the T states of a batch and in its K successors, [T + K, N, ...]."""
@@ -255,7 +275,7 @@ def disco(
         }
         return total, metrics
 
-    return Algorithm(init=init, initial_carry=base.initial_carry, act=act, update=update)
+    return Algorithm(init=init, initial_carry=base.initial_carry, act=act, update=update, likelihood=likelihood)
 
 
 def loss_terms(inputs: DiscoInputs, now: Predictions, targets: DiscoTargets) -> dict[str, Array]:
@@ -284,6 +304,15 @@ def divergence(target: Array, logits: Array) -> Array:
     return jnp.sum(jnp.exp(log_target) * (log_target - jax.nn.log_softmax(logits)), axis=-1)
 
 
+def _given(rule: object, config: DiscoConfig) -> DiscoRule | None:
+    """Return the rule that is an argument, if there is one."""
+    if rule is not None and not isinstance(rule, DiscoRule):
+        raise InputError(f"rule is {told(rule)}; it must be a DiscoRule of purerl.networks.disco_rule")
+    if rule is not None and config.weights not in ("none", "random"):
+        raise InputError(f"disco has a rule and the weights of another one, {config.weights}: give one of them")
+    return rule
+
+
 def _rule_of(config: DiscoConfig) -> DiscoRule:
     if config.weights == "none":
         raise InputError(f"disco needs the weights of its rule: --weights disco_103.npz, the file at {ADDRESS}")
@@ -307,4 +336,6 @@ def _without_unknown_states(batch: Sequences) -> Sequences:
 def _adam_clipped_by_plan(plan: GradientPlan, max_abs_update: Array | float) -> optax.GradientTransformation:
     """Return Adam for a plan, with each number of its step clipped before the learning rate."""
     clip: optax.GradientTransformation = optax.clip(max_abs_update)  # type: ignore[arg-type]
-    return clipped(optax.chain(optax.scale_by_adam(), clip, optax.scale_by_learning_rate(plan.learning_rate)), None)
+    return clipped(
+        optax.chain(optax.scale_by_adam(eps_root=root()), clip, optax.scale_by_learning_rate(plan.learning_rate)), None
+    )

@@ -84,6 +84,13 @@ OBJECTIVES: dict[str, ObjectiveEntry] = {
         summary="the same, with the agent's age as an input",
         source="Jackson et al. 2024, arXiv:2402.05828",
     ),
+    "disco": ObjectiveEntry(
+        start="purerl.evolution.candidates:disco",
+        algorithm="disco",
+        argument="rule",
+        summary="a rule for rollouts, 754,778 numbers",
+        source="Oh et al. 2025, doi:10.1038/s41586-025-09761-x",
+    ),
     "open": ObjectiveEntry(
         start="purerl.evolution.candidates:open_optimizer",
         algorithm="ppo",

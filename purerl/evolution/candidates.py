@@ -5,6 +5,7 @@ import jax.numpy as jnp
 from purerl.functional.drifts import DPO, LPO, ClipDrift, DriftNetwork, KLPenalty, SquaredDrift, valid
 from purerl.functional.objectives import ActorCriticLoss, Drifting
 from purerl.functional.update_rules import LPG
+from purerl.networks.disco_rule import DiscoRule
 from purerl.optim.learned_optimizer import OPEN
 from purerl.types import Key
 
@@ -62,3 +63,8 @@ def ta_lpg(key: Key) -> LPG:
 def open_optimizer(key: Key) -> OPEN:
     """Return OPEN's network, which initially makes no step."""
     return OPEN.create(key)
+
+
+def disco(key: Key) -> DiscoRule:
+    """Return Disco's rule with random weights."""
+    return DiscoRule.create(key)

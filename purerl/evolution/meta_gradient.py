@@ -258,13 +258,10 @@ def _check(candidate: PyTree, learner: Learner, tasks: Sequence[Task], populatio
     for task in tasks:
         spec = EnvironmentSpec(task.env.observation_space, task.env.action_space)
         algorithm = type(task.config).__name__.removesuffix("Config").lower()
-        if hasattr(task.config, "replay_capacity"):
-            raise InputError(
-                f"{algorithm} learns from a replay; meta-gradients need an on-policy algorithm, such as ppo, a2c or lpg"
-            )
         if learner(candidate)(spec, task.config).likelihood is None:
             raise InputError(
-                f"{algorithm} does not define Algorithm.likelihood, which meta-gradients need; ppo, a2c and lpg do"
+                f"{algorithm} does not define Algorithm.likelihood, which meta-gradients need; "
+                "ppo, a2c, lpg and disco do"
             )
         group = Agents(learner, task, tree, inner_updates, 0.0)
         if inner_updates > group.num_updates:

@@ -34,6 +34,11 @@ def differentiable_steps() -> Iterator[None]:
         _root.reset(token)
 
 
+def root() -> float:
+    """Return what is added to Adam's second moment: 0, except where steps are differentiated."""
+    return _root.get()
+
+
 class GradientPlan(NamedTuple):
     """The gradient steps of an update; algorithms accept `(plan) -> optax.GradientTransformation` as an optimizer.
 
@@ -137,7 +142,7 @@ def adam_by_plan(plan: GradientPlan, eps: float = 1e-5, b1: float = 0.9) -> opta
       eps: is added to the root of the second moment.
       b1: decay of the first moment.
     """
-    return clipped(optax.adam(plan.learning_rate, b1=b1, eps=eps, eps_root=_root.get()), plan.max_grad_norm)
+    return clipped(optax.adam(plan.learning_rate, b1=b1, eps=eps, eps_root=root()), plan.max_grad_norm)
 
 
 def rmsprop_by_plan(plan: GradientPlan, eps: float = 1e-5) -> optax.GradientTransformation:

@@ -7,6 +7,7 @@ import pytest
 import purerl
 from purerl import make_trainer
 from purerl.algos.disco import DiscoConfig, disco
+from purerl.errors import InputError
 from purerl.networks import weights_file
 from purerl.networks.disco_rule import DiscoRule
 from purerl.networks.meta_network import MetaSizes
@@ -30,7 +31,13 @@ def test_rollouts_are_learned_from_when_enough_are_stored():
     params, target = first.params["heads"]["Dense_0"]["kernel"], state.agent.target_params["heads"]["Dense_0"]["kernel"]
     np.testing.assert_allclose(target, params, rtol=1e-6)  # towards the parameters before the step, which it was
     assert np.abs(state.agent.params["heads"]["Dense_0"]["kernel"] - params).max() > 1e-5
-    jax.tree.map(np.testing.assert_array_equal, state.agent.rule, first.rule)
+    assert state.agent.rule is None, "a rule that is an argument is not a part of the agent"
+
+
+def test_one_rule_is_given():
+    spec = purerl.EnvironmentSpec(observation_space=CATCH.observation_space, action_space=CATCH.action_space)
+    with pytest.raises(InputError, match=r"a rule and the weights of another one, disco_103.npz: give one of them"):
+        disco(spec, DiscoConfig(weights="disco_103.npz"), rule=RULE)
 
 
 @pytest.mark.long

@@ -1,14 +1,17 @@
 """Meta-gradients: against finite differences, resets, several devices, and what is refused."""
 
+from functools import partial
 from types import SimpleNamespace
 from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
+import optax
 import pytest
 
 import purerl
+from purerl.algos.disco import DiscoConfig, disco
 from purerl.algos.dqn import DQNConfig, dqn
 from purerl.algos.lpg import LPGConfig, lpg
 from purerl.algos.ppo import PPOConfig, ppo
@@ -22,11 +25,26 @@ from purerl.functional.drifts import KLPenalty
 from purerl.functional.objectives import ActorCriticLoss, Drifting
 from purerl.functional.update_rules import LPG
 from purerl.loop.train import TrainState
+from purerl.networks.disco_rule import DiscoRule
+from purerl.networks.meta_network import MetaSizes
 
 CATCH = purerl.make("Catch")
 SMALL = {"num_envs": 4, "rollout_length": 9, "hidden_sizes": (8,), "activation": "tanh"}
 RULES = LPGConfig(**SMALL, learning_rate=0.03)
 RULE = LPG.create(jax.random.key(1), 4, units=8)
+FOLLOWER = DiscoConfig(
+    **SMALL,
+    learning_rate=1.0,
+    model_size=8,
+    num_atoms=11,
+    v_min=-2.0,
+    v_max=2.0,
+    batch_size=4,
+    replay_capacity=72,
+    learning_starts=36,
+)
+DISCOVERED = DiscoRule.create(jax.random.key(1), MetaSizes(predictions=6, units=8, lifetime_units=4, hidden=4))
+STRONG = jax.tree.map(lambda x: 4 * x, DISCOVERED)  # else rounding hides how little it does
 CLIPPED = PPOConfig(**SMALL, learning_rate=0.03, num_epochs=2, num_minibatches=1, value_clip=None)
 LEARNER, TASK = Plug(lpg, "rule"), Task("Catch", CATCH, RULES, 360)
 
@@ -40,15 +58,16 @@ def actor_critic():
     )
 
 
-@pytest.mark.long_for("loss")
+@pytest.mark.long_for("loss", "replay")
 @pytest.mark.parametrize(
-    ("learner", "config", "candidate"),
+    ("learner", "config", "candidate", "steps"),
     [
-        pytest.param(LEARNER, RULES, RULE, id="rule"),
-        pytest.param(Plug(ppo, "loss"), CLIPPED, actor_critic(), id="loss"),
+        pytest.param(LEARNER, RULES, RULE, (3e-3, 1e-3), id="rule"),
+        pytest.param(Plug(ppo, "loss"), CLIPPED, actor_critic(), (3e-3, 1e-3), id="loss"),
+        pytest.param(Plug(partial(disco, optimizer=optax.sgd), "rule"), FOLLOWER, STRONG, (5e-4, 2e-4), id="replay"),
     ],
 )
-def test_the_gradient_is_that_of_finite_differences(learner, config, candidate):
+def test_the_gradient_is_that_of_finite_differences(learner, config, candidate, steps):
     """Along random directions: small steps change no action, so the rollouts stay and the loss is smooth."""
     start, tree = flatten(candidate)
     agents = Agents(learner, Task("Catch", CATCH, config, 3600), tree, inner_updates=3, entropy_coefficient=0.1)
@@ -58,7 +77,7 @@ def test_the_gradient_is_that_of_finite_differences(learner, config, candidate):
     assert np.isfinite(gradient).all()
     size = np.linalg.norm(gradient)
     random = np.random.default_rng(0)
-    for step in (3e-3, 1e-3):
+    for step in steps:
         for direction in (gradient / size, random.normal(size=start.size) / np.sqrt(start.size)):
             direction = np.asarray(direction, np.float32)
             ahead, behind = (differentiate(start + sign * step * direction)[0] for sign in (1, -1))
@@ -123,9 +142,7 @@ def test_what_is_refused(monkeypatch):
     off_policy = DQNConfig(num_envs=2, learning_starts=8, batch_size=4, replay_capacity=64)
     task = Task("Catch", CATCH, off_policy, 360)
     learner = lambda factor: lambda spec, config: dqn(spec, config)
-    refused("dqn learns from a replay; .* such as ppo, a2c or lpg", jnp.float32(1), learner, task)
-    hidden = lambda rule: lambda spec, config: lpg(spec, config, rule=rule)._replace(likelihood=None)
-    refused(r"lpg does not define Algorithm.likelihood", learner=hidden)
+    refused("dqn does not define Algorithm.likelihood, .* ppo, a2c, lpg and disco do", jnp.float32(1), learner, task)
     refused("50 inner updates are more than the 10 of a lifetime on Catch: raise total_timesteps 360", inner_updates=50)
     monkeypatch.setattr(memory, "free", lambda: 100_000)
     long = TASK._replace(total_timesteps=36_000)
