@@ -33,6 +33,13 @@ def write(figure: "Figure", path: Path, data: Any) -> None:
     figure.savefig(path, format="png", metadata={KEY: digest(data), "Software": None})
 
 
+def shrink(path: Path) -> None:
+    """Write a PNG again with a palette of 256 colors, a third of its size: enough for curves and text."""
+    with Image.open(path) as picture:
+        kept, dpi = picture.convert("RGB").quantize(256, dither=Image.Dither.NONE), picture.info.get("dpi")
+    kept.save(path, optimize=True, **({"dpi": dpi} if dpi else {}))
+
+
 def shown(path: Path) -> str:
     """Return the digest that a picture holds; "" if it holds none."""
     with Image.open(path) as picture:

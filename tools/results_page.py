@@ -62,7 +62,9 @@ def draw(task: str, results: Path = FOLDER) -> None:
         theirs = {name: level for name, level in reached.items() if figures[name]._replace(peer="").label in labels}
         title = task if len(panel) > 1 else f"{labels[0]} on {task}"
         plot.panel(axes, panel, title, levels=lines | theirs, algorithms=algorithms)
-    plot.save(picture, results / f"{task.replace('/', '-')}.png")
+    path = results / f"{task.replace('/', '-')}.png"
+    plot.save(picture, path)
+    picture_file.shrink(path)
 
 
 def _panels(curves: list[Any]) -> list[list[Any]]:
