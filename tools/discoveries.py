@@ -110,6 +110,11 @@ DISCOVERIES = {
         words=LPO,
         about="The same network from a drift of zero.",
     ),
+    "recovery": Discovery(
+        objective="recovery",
+        words="--strategy cma_es --population 16 --shaping rank --generations 15 --sigma 0.3",
+        about="The two numbers of a closed form of what both evolutions of LPO found.",
+    ),
     "lpg": Discovery(
         objective="lpg",
         words="--method meta-gradient --population 16 --generations 3000 --meta-learning-rate 0.001",

@@ -63,6 +63,13 @@ OBJECTIVES: dict[str, ObjectiveEntry] = {
         summary="squared drift, 1 number",
         source="Xie et al. 2024, arXiv:2401.16025",
     ),
+    "recovery": ObjectiveEntry(
+        start="purerl.evolution.candidates:recovery",
+        algorithm="ppo",
+        argument="objective",
+        summary="good actions recover faster, 2 numbers",
+        source="this project",
+    ),
     "actor-critic": ObjectiveEntry(
         start="purerl.evolution.candidates:actor_critic",
         algorithm="ppo",

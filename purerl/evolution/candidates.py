@@ -2,7 +2,7 @@
 
 import jax.numpy as jnp
 
-from purerl.functional.drifts import DPO, LPO, ClipDrift, DriftNetwork, KLPenalty, SquaredDrift, valid
+from purerl.functional.drifts import DPO, LPO, ClipDrift, DriftNetwork, KLPenalty, RecoveryDrift, SquaredDrift, valid
 from purerl.functional.objectives import ActorCriticLoss, Drifting
 from purerl.functional.update_rules import LPG
 from purerl.networks.disco_rule import DiscoRule
@@ -43,6 +43,11 @@ def kl(key: Key) -> Drifting:
 def spo(key: Key) -> Drifting:
     """Return simple policy optimization, which has one number."""
     return Drifting(drift=SquaredDrift(epsilon=jnp.float32(0.2)))
+
+
+def recovery(key: Key) -> Drifting:
+    """Return the closed form of what LPO found in this project, which has two numbers."""
+    return Drifting(drift=RecoveryDrift(slope=jnp.float32(1.27), curvature=jnp.float32(0.0)))
 
 
 def actor_critic(key: Key) -> ActorCriticLoss:

@@ -39,6 +39,10 @@ BASIS: dict[str, Term] = {
     "log square": Term(lambda d, r, a, p: d**2, "log(r)^2"),
     "log square |A|": Term(lambda d, r, a, p: d**2 * jnp.abs(a), "log(r)^2 |A|"),
     "log square A^2": Term(lambda d, r, a, p: (d * a) ** 2, "(log(r) A)^2"),
+    "fall |A|": Term(lambda d, r, a, p: jax.nn.relu(-d) * jnp.abs(a), "relu(-log r) |A|"),
+    "fall square |A|": Term(lambda d, r, a, p: jax.nn.relu(-d) ** 2 * jnp.abs(a), "relu(-log r)^2 |A|"),
+    "rise |A|": Term(lambda d, r, a, p: jax.nn.relu(d) * jnp.abs(a), "relu(log r) |A|"),
+    "rise square |A|": Term(lambda d, r, a, p: jax.nn.relu(d) ** 2 * jnp.abs(a), "relu(log r)^2 |A|"),
 }
 
 

@@ -6,7 +6,7 @@ import pytest
 
 from purerl.evolution import candidates
 from purerl.evolution.method import flatten
-from purerl.functional.drifts import DPO, ClipDrift, KLPenalty, SquaredDrift
+from purerl.functional.drifts import DPO, ClipDrift, KLPenalty, RecoveryDrift, SquaredDrift
 from purerl.functional.objectives import ActorCriticLoss, Clip, Drifting
 from purerl.functional.update_rules import LPG
 
@@ -20,6 +20,7 @@ SIZES = {
     "dpo": 2,
     "kl": 1,
     "spo": 1,
+    "recovery": 2,
     "actor_critic": 3,
     "open_optimizer": 1211,
 }
@@ -40,6 +41,7 @@ def test_numbers_that_are_evolved(name):
         ("dpo", Drifting(drift=DPO())),
         ("kl", Drifting(drift=KLPenalty())),
         ("spo", Drifting(drift=SquaredDrift())),
+        ("recovery", Drifting(drift=RecoveryDrift())),
     ],
 )
 def test_a_search_starts_at_what_is_known(name, known):

@@ -6,7 +6,7 @@ import pytest
 
 from purerl.evolution.distill import distill
 from purerl.evolution.plot import LOG_RATIO
-from purerl.functional.drifts import DPO, LPO
+from purerl.functional.drifts import DPO, LPO, RecoveryDrift
 from purerl.functional.objectives import Drifting
 
 
@@ -19,6 +19,12 @@ def test_distilling_recovers_dpo_from_samples():
     assert form.error < 1e-3 and "relu(u - 2 tanh(u / 2)), u = (r - 1) A" in form.text()
     points = LOG_RATIO, np.full_like(LOG_RATIO, -1.5)
     np.testing.assert_allclose(form(*points, {}), DPO()(*points, {}), atol=1e-4)
+
+
+def test_a_drift_of_one_side_is_recognized():
+    form = distill(Drifting(drift=RecoveryDrift(slope=1.3)))
+    assert (form.good_terms, form.bad_terms) == (("fall |A|",), ())
+    np.testing.assert_allclose(form.good[0, 0], 1.3, rtol=1e-3)
 
 
 def test_distilling_says_how_wrong_it_is():

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from purerl.functional.drifts import DPO, LPO, KLPenalty, SquaredDrift, valid
+from purerl.functional.drifts import DPO, LPO, KLPenalty, RecoveryDrift, SquaredDrift, valid
 from purerl.functional.objectives import (
     Drifting,
 )
@@ -48,6 +48,8 @@ def test_a_drift_is_never_negative_and_flat_at_ratio_one(name, seed, scale):
     advantage = rng.normal(0, 2, 128).astype(np.float32)
     if name == "kl" and float(drift.coefficient) < 0:
         drift = KLPenalty(coefficient=-drift.coefficient)
+    if name == "recovery":
+        drift = jax.tree.map(jnp.abs, drift)
     if name in ("clip", "squared"):
         drift = type(drift)(epsilon=abs(drift.epsilon) + 0.01)
     value, gradient = loss_and_gradient(drift, log_ratio, advantage)
@@ -111,6 +113,18 @@ def test_kl_penalty_near_one_has_no_cancellation():
     log_ratio = np.array([1e-4, -1e-3, 0.0199, 0.0201, -0.5, 0.999, 1.001, 3.0], np.float32)
     exact = np.exp(log_ratio.astype(np.float64)) - 1 - log_ratio
     np.testing.assert_allclose(KLPenalty()(log_ratio, np.ones_like(log_ratio), {}), exact, rtol=1e-4)
+
+
+def test_good_actions_that_became_less_likely_recover_faster():
+    """By hand, with r = 1/2 in the first and third place: d(r A - D)/dr = A (1 + (slope + 2 curvature log 2) / r)."""
+    drift = RecoveryDrift(slope=0.5, curvature=1.5)
+    log_ratio = np.log(np.array([0.5, 2.0, 0.5, 2.0], np.float32))
+    advantage, fallen = np.array([2.0, 2.0, -2.0, -2.0], np.float32), np.log(2.0)
+    np.testing.assert_allclose(
+        drift(log_ratio, advantage, {}), [2.0 * (0.5 * fallen + 1.5 * fallen**2), 0.0, 0.0, 0.0], rtol=1e-5
+    )
+    slope = -loss_and_gradient(Drifting(drift=drift), log_ratio, advantage)[1] / np.exp(log_ratio)
+    np.testing.assert_allclose(slope, [2.0 * (1.0 + 2.0 * (0.5 + 3.0 * fallen)), 2.0, -2.0, -2.0], rtol=1e-5)
 
 
 @pytest.mark.long_for("0.2", "0.5")

@@ -4,7 +4,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from purerl.functional.drifts import DPO, LPO, ClipDrift, KLPenalty, SquaredDrift, valid
+from purerl.functional.drifts import DPO, LPO, ClipDrift, KLPenalty, RecoveryDrift, SquaredDrift, valid
 
 RNG = np.random.default_rng(0)
 
@@ -37,6 +37,7 @@ DRIFTS = {
     "dpo": DPO(),
     "kl": KLPenalty(),
     "squared": SquaredDrift(),
+    "recovery": RecoveryDrift(curvature=0.5),
     "lpo at ppo": LPO.at_ppo(KEY, 16),
     "lpo from nothing": LPO.from_nothing(KEY, 16),
     "learned": moved(LPO.from_nothing(KEY, 16), 1),
