@@ -54,9 +54,11 @@ def prepare(options: ObjectiveOptions, run: Settings, env: Environment) -> Objec
 
 
 def _check(algorithm: AlgorithmFactory, config: Config, name: str, owner: str, argument: str) -> None:
-    """Reject an objective that is not part of an algorithm."""
+    """Reject an objective that is not part of an algorithm; a rule reads the predictions of its own algorithm only."""
+    given = type(config).__name__.removesuffix("Config").lower()
+    if argument == "rule" and {given, owner} == {"lpg", "disco"}:
+        raise InputError(f"objective '{name}' is the rule of {owner}; {given} follows a rule of its own kind")
     if argument not in inspect.signature(algorithm).parameters:
-        given = type(config).__name__.removesuffix("Config").lower()
         raise InputError(f"objective '{name}' is the {argument} of {owner}; {given} has no {argument}")
 
 

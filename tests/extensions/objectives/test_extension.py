@@ -43,6 +43,8 @@ def test_an_agent_learns_by_the_objective():
         ("ppo", "dpoo", "did you mean 'dpo'"),
         ("ppo", "zoo/nothing", "unknown objective of the zoo 'zoo/nothing'|unknown objective of the zoo 'nothing'"),
         ("ppo", "lpg", "objective 'lpg' is the rule of lpg; ppo has no rule"),
+        ("lpg", "disco", "objective 'disco' is the rule of disco; lpg follows a rule of its own kind"),
+        ("disco", "zoo/lpg", "objective 'zoo/lpg' is the rule of lpg; disco follows a rule of its own kind"),
         ("dqn", "dpo", "objective 'dpo' is the objective of ppo; dqn has no objective"),
     ],
 )
