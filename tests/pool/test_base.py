@@ -109,6 +109,14 @@ def test_random_sends_lose_and_double_nothing(ledgers, data):
     assert set(sent) == set(order) and len(order) == len(set(order))
 
 
+def test_what_was_sent_first_is_received_first():
+    """Also where a batch leaves a part of what was sent."""
+    env = pool.make(f"{__name__}:Ledger", num_envs=NUM, batch_size=2)
+    env.send(np.zeros(3, int), np.array([4, 1, 0]))
+    env.send(np.zeros(2, int), np.array([2, 3]))
+    assert [env.recv()[-1]["env_id"].tolist() for _ in range(2)] == [[4, 1], [0, 2]]
+
+
 @pytest.mark.long
 def test_bad_input(ledgers):
     env, partial = ledgers[0], ledgers[2]

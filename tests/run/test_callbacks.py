@@ -170,7 +170,6 @@ def test_what_is_no_callback(given, tmp_path):
     assert not (tmp_path / "run").exists()
 
 
-@pytest.mark.long
 def test_a_level_counts_the_seeds_that_are_known():
     class View:
         stopped = None

@@ -79,6 +79,12 @@ def test_keeps_the_newest(tmp_path):
     assert sorted(path.name for path in tmp_path.iterdir()) == ["000000004", "000000030"]
 
 
+def test_the_latest_is_the_newest(tmp_path):
+    for step in (5, 10):
+        (tmp_path / f"{step:09d}").mkdir()
+    assert checkpoint.find(tmp_path, "latest") == (tmp_path, 10)
+
+
 def test_what_is_written_is_kept_whatever_its_step(tmp_path):
     """As where a run was killed after a later one, and its second life went another way."""
     for step in (20, 10):

@@ -82,6 +82,15 @@ def near_ties(n, seed):
     return x, y, active
 
 
+def test_keys_in_the_wrong_order_are_settled_by_distance():
+    """Seen from agent 0, agents 1 to 5 are ever nearer, each by an ulp: their keys are ordered by number."""
+    x = np.float32(1000) - np.spacing(np.float32(1000)) * np.arange(6, dtype=np.float32)
+    x[0] = 0.0
+    zeros, everyone = np.zeros(6, np.float32), np.ones(6, bool)
+    index, found = jax.jit(lambda x: by_keys(x, zeros, everyone, np.array([0], np.int32), 3, 1))(x)
+    assert index.tolist() == [[5, 4, 3]] and found.all()
+
+
 @pytest.mark.long
 @pytest.mark.parametrize("n", [12, 40, 140, 300])
 def test_keys_that_collide_are_settled_by_distance(n):

@@ -2,6 +2,8 @@
 
 import dataclasses
 import queue
+import threading
+from types import SimpleNamespace
 
 import jax
 import pytest
@@ -9,6 +11,7 @@ import pytest
 from purerl.algos.dqn import dqn
 from purerl.algos.ppo import ppo
 from purerl.extensions.host.actors import Actors
+from purerl.extensions.host.rollout import GroupRollout
 from purerl.extensions.host.trainer import HostSettings, make_host_trainer
 from purerl.spaces import Discrete
 from tests.extensions.host.counting import DQN, PPO, assert_same_bits, dressed, run
@@ -54,6 +57,22 @@ def test_async_learns_on_the_statistics_that_were_acted_on():
     _, found = run(trainer, 6, state._replace(agent=state.agent._replace(params=sharp)))
     assert [float(m.algorithm["policy_lag"]) for m in found] == [0.0, 1.0, 1.0, 1.0, 1.0, 1.0]
     assert max(abs(float(m.algorithm["approx_kl"])) for m in found) < 1e-5
+
+
+def test_a_rollout_has_the_statistics_that_were_acted_on(monkeypatch):
+    actors = object.__new__(Actors)
+    actors._version, actors._length, actors._key, actors._deterministic = 0, 1, None, True
+    actors._acting = SimpleNamespace(keys=lambda *_: None, statistics=lambda part: f"of the {part}")
+    actors._stop, actors._parts, actors._rollouts = threading.Event(), [queue.Queue()], [queue.Queue()]
+    actors._parts[0].put((0, "first policy"))
+
+    def collect(*_):
+        (actors._stop.set if actors._rollouts[0].qsize() else lambda: None)()
+        return (GroupRollout(*[None] * 12),)
+
+    monkeypatch.setattr("purerl.extensions.host.actors.collect", collect)
+    actors._run(0, None)
+    assert actors._rollouts[0].get()[1].statistics == "of the first policy"
 
 
 def test_the_lag_is_the_mean_number_of_updates_since_the_policy_that_acted():

@@ -3,6 +3,7 @@
 import dataclasses
 import importlib.util
 import threading
+from types import SimpleNamespace
 
 import jax
 import jax.numpy as jnp
@@ -12,7 +13,8 @@ import pytest
 import purerl
 from purerl.algos.dqn import DQNConfig
 from purerl.extensions.host.trainer import HostSettings, make_host_trainer
-from purerl.host_environment import EnvironmentFailure
+from purerl.extensions.host.xla_rollout import RolloutCarry, _update
+from purerl.host_environment import EnvironmentFailure, HostStep
 from purerl.types import Algorithm, Config
 from tests.extensions.host.ledger import Ledger
 
@@ -88,6 +90,35 @@ def test_transitions_of_libraries(name, options):
     length = 200 if "Breakout" in name else 60
     found = assert_same_transitions(source, dataclasses.replace(CONFIG, num_envs=2, rollout_length=length), 2)
     assert callback or any(agent[1].any() for agent, *_ in found)
+
+
+def test_memory_starts_over_where_an_episode_does():
+    """A rollout that begins with an episode, and whose second step only resets."""
+    numbers, flags = jnp.zeros(2), jnp.zeros(2, jnp.bool_)
+
+    def act(part, carry, restart, keys, t, observation):
+        return t, jnp.where(restart, 0, carry) + 1, (), (), observation
+
+    def env_step(carry, action):
+        step = HostStep(
+            observation=numbers,
+            reward=numbers,
+            terminated=flags,
+            truncated=flags,
+            mask=jnp.array([True, False]) | (action != 1),
+            next_observation=None,
+            score=numbers,
+            over=flags,
+        )
+        return carry, step
+
+    acting = SimpleNamespace(part=lambda agent: agent, keys=lambda *_: (), act=act)
+    begin = RolloutCarry(env=(), observation=numbers, carry=jnp.array([5, 5]), restart=jnp.array([True, False]))
+    learn = lambda agent, vector, key, num_updates, rollouts: rollouts
+    update = jax.jit(lambda begin: _update(acting, learn, env_step, jnp.zeros(2, int), 3, (), begin, (), (), 0))
+    after, (rollout,) = update(begin)
+    assert rollout.carry.tolist() == [0, 5] and after.carry.tolist() == [3, 1]
+    assert rollout.truncated.tolist() == [[False, False], [False, True], [False, False]]
 
 
 @pytest.mark.long

@@ -20,8 +20,9 @@ from purerl.errors import InputError
 from purerl.extensions.levels import buffer as buffers
 from purerl.extensions.levels import scores
 from purerl.extensions.levels.options import LevelOptions
-from purerl.extensions.levels.trainer import MUTATED, NEW, REPLAYED, LevelTrainer
-from purerl.types import pytree
+from purerl.extensions.levels.space import LevelSpace
+from purerl.extensions.levels.trainer import MUTATED, NEW, REPLAYED, LevelAgent, LevelTrainer
+from purerl.types import Algorithm, Config, Values, pytree
 from purerl.wrappers import DomainRandomization
 
 SMALL = {
@@ -102,6 +103,43 @@ def test_only_replays_are_learned_from(accel):
         assert equal(old.agent.learner.params, new.agent.learner.params) != replayed
         assert int(new.agent.learner.num_updates) == int(old.agent.learner.num_updates) + replayed
         assert float(update["learning"]) == float(update["levels/replayed"]) == replayed
+
+
+def test_the_end_of_a_rollout_is_the_end_of_its_episodes(key):
+    """Two steps of a pole that does not fall: an algorithm that keeps what it learns from."""
+    zeros = jnp.zeros((2, 4))
+    values = Values(value=zeros, next_value=zeros, reward=zeros, scale=lambda x: x)
+
+    def keeping(spec, config):
+        return Algorithm(
+            init=lambda key: (zeros > 0, zeros > 0),
+            initial_carry=lambda num_envs: (),
+            act=lambda *_: (jnp.zeros(4, jnp.int32), (), {}),
+            update=lambda agent, key, rollout: ((rollout.terminated, rollout.truncated), {}),
+            values=lambda agent, rollout: values,
+        )
+
+    config = Config(num_envs=4, rollout_length=2)
+    trainer = make(keeping, CartPole(), config, levels="plr", levels_over=("gravity=5:15",), **FEW)
+    terminated, truncated = jax.jit(lambda key: trainer.step(trainer.init(key))[0].agent.learner)(key)
+    assert not terminated.any() and not truncated[0].any() and truncated[1].all()
+
+
+def test_changed_copies_follow_a_replay(key):
+    trainer = trainer_of("accel", levels_replay_probability=1.0)
+    space = LevelSpace(draw=lambda key: {"x": jnp.float32(0)}, mutate=lambda key, level: {"x": -level["x"]})
+    trainer = dataclasses.replace(trainer, space=space)
+    levels = {"x": jnp.arange(1.0, 13.0)}
+    full = buffers.empty({"x": jnp.float32(0)}, 12)._replace(level=levels, filled=jnp.int32(12))
+
+    @jax.jit
+    def chosen(kind, filled):
+        playing = jax.tree.map(lambda x: x[:4], levels)
+        agent = LevelAgent(learner=(), buffer=full._replace(filled=filled), playing=playing, kind=kind)
+        return trainer._choose(key, agent, jnp.int32(1)).kind
+
+    kinds = [int(chosen(kind, filled)) for kind, filled in ((NEW, 0), (NEW, 12), (REPLAYED, 12), (MUTATED, 12))]
+    assert kinds == [NEW, REPLAYED, MUTATED, REPLAYED]
 
 
 @pytest.mark.long

@@ -16,7 +16,7 @@ from purerl.envs.bsuite.catch import Catch
 from purerl.extensions.self_tuning import tuning
 from purerl.loop.train import compiled_trainer
 from purerl.prng import update_keys
-from purerl.types import Likelihood
+from purerl.types import Algorithm, Likelihood, Values
 from purerl.xla.trees import split_floats
 
 NAMES = ("gae_lambda", "entropy_coefficient", "learning_rate")
@@ -72,6 +72,30 @@ def test_the_trace_is_the_derivative_of_the_update(first_update):
     np.testing.assert_array_equal(after.free, before.free)  # nothing was known before the first update
     stepped = jax.jit(trainer.algorithm.update)(after, key, later)[0].free
     np.testing.assert_array_equal(np.sign(stepped - after.free), -np.sign(gradient))
+
+
+def test_the_trace_decays():
+    """theta' = 3 theta + learning_rate, tuned as its logarithm: z' = learning_rate + decay 3 z."""
+
+    def tripling(spec, config):
+        zeros = jnp.zeros((1, 2))
+        values = Values(value=zeros, next_value=zeros, reward=zeros, scale=lambda x: x)
+        return Algorithm(
+            init=lambda key: jnp.float32(1.0),
+            initial_carry=lambda num_envs: (),
+            act=lambda *_: None,
+            update=lambda agent, key, rollout: (3.0 * agent + config.learning_rate, {}),
+            values=lambda agent, rollout: values,
+            likelihood=lambda agent, rollout: Likelihood(log_prob=zeros + agent, entropy=zeros),
+        )
+
+    flags = jnp.zeros((1, 2), jnp.bool_)
+    rollout: Any = SimpleNamespace(mask=None, terminated=flags, done=flags)
+    tuned = tuning.self_tuned(tripling, ["learning_rate"], 0.0, 0.5)(None, CONFIG)
+    update = jax.jit(lambda agent: tuned.update(agent, jax.random.key(0), rollout)[0])
+    first = update(tuned.init(jax.random.key(0)))
+    traces = [float(agent.trace[0][0]) for agent in (first, update(first))]
+    np.testing.assert_allclose(traces, [0.2, 0.2 + 0.5 * 3 * 0.2], rtol=1e-5)
 
 
 def test_an_overflow_does_not_end_the_tuning(first_update):
