@@ -8,6 +8,7 @@ Tests have kinds, which `CONTRIBUTING.md` lists. Without -m, a run of everything
 nothing else installed, and a run of named files or tests takes all but the slow ones.
 """
 
+import base64
 import gc
 import importlib.metadata
 import os
@@ -33,6 +34,7 @@ if "JAX_COMPILATION_CACHE_DIR" not in os.environ:  # workers inherit it
 import jax
 import pytest
 
+from purerl.reporting import plot
 from purerl.trust import names
 
 jax.config.update("jax_numpy_dtype_promotion", "strict")
@@ -41,6 +43,9 @@ OTHER_KINDS = ("long", "suites", "publish", "slow")
 DEFAULT = f"not ({' or '.join(OTHER_KINDS)})"
 COMPILED = Path(__file__).parents[1] / ".cache" / "tests"
 MOST_BYTES = 3_000_000_000  # of compiled programs, in a worker and in that folder
+
+draw = plot.write
+PIXEL = base64.b64decode("iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAAAAAA6fptVAAAACklEQVR4nGP4DwABAQEAsTj2FAAAAABJRU5ErkJggg==")
 
 gc.freeze()  # tracing makes many objects and few circles: looking for them less often saves a tenth of the time
 gc.set_threshold(200_000, 50, 1_000)
@@ -100,6 +105,17 @@ def optimizations(request):
         yield
     jax.config.update("jax_disable_most_optimizations", True)
     jax.clear_caches()
+
+
+@pytest.hookimpl(tryfirst=True)  # before fixtures of modules, which train
+def pytest_runtest_setup(item):
+    """Draw in tests of `pictures`; elsewhere a PNG of one pixel stands for what takes a second of each run."""
+    plot.write = draw if item.get_closest_marker("pictures") else pixel
+
+
+def pixel(figure, file, kind):
+    """Write a PNG of one pixel for a figure."""
+    file.write(PIXEL) if kind == "png" else draw(figure, file, kind)
 
 
 def resident_bytes():

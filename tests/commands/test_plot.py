@@ -10,6 +10,7 @@ from purerl.commands.cli import cli
 from tests.helpers.cli import told
 
 
+@pytest.mark.pictures
 @pytest.mark.long
 def test_one_run_and_several(run_folder, tmp_path):
     one, out = tmp_path / "one", tmp_path / "both.png"

@@ -28,6 +28,7 @@ def plan():
     return make_plan("kl", ["Catch"], EvolveOptions(population=4, generations=20), {"total_timesteps": 1000})
 
 
+@pytest.mark.pictures
 @pytest.mark.long
 def test_pictures_and_a_page_that_shows_them(plan, tmp_path):
     frames = [(at, Drifting(drift=KLPenalty(coefficient=np.float32(1 + at)))) for at in (0, 10, 20)]

@@ -58,6 +58,7 @@ def test_a_curve_is_the_iqm_with_its_interval(tmp_path):
     assert greedy[2]["linewidth"] == plot.THICK > style["linewidth"] == plot.THIN
 
 
+@pytest.mark.pictures
 @pytest.mark.parametrize("seeds", [1, 2, 4])
 def test_the_picture_has_axes_with_names(tmp_path, seeds):
     from PIL import Image

@@ -28,6 +28,7 @@ class Tags(HTMLParser):
         self.words.append(data)
 
 
+@pytest.mark.pictures
 @pytest.mark.long
 def test_a_run_has_a_page_that_needs_no_other_file(run_folder):
     page = Tags((run_folder / "report.html").read_text())

@@ -37,6 +37,7 @@ def test_scores_are_on_one_scale(folders):
     np.testing.assert_allclose(np.sort(given.scores["ppo"][:, 0]), np.sort(RETURNS["ppo", "CartPole-v1"]) / 500)
 
 
+@pytest.mark.pictures
 def test_the_better_one_is_first_and_drawn(folders, tmp_path):
     found = tasks.load(folders)
     first, second = tasks.table(found)

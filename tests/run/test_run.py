@@ -56,6 +56,7 @@ def finished(tmp_path_factory):
     return folder
 
 
+@pytest.mark.pictures
 @pytest.mark.long
 def test_folder_is_complete(finished):
     names = {path.name for path in finished.iterdir()}

@@ -34,6 +34,7 @@ def result_of(method, folder):
     return SweepResult(plan, curves, [[values] * 2 for values in plan.trials], folder)
 
 
+@pytest.mark.pictures
 @pytest.mark.long
 def test_three_pictures(result):
     paths = plot.plot_sweep(result)
