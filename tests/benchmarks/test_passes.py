@@ -23,7 +23,6 @@ def test_phases_of_a_log():
     assert kernels == 2
 
 
-@pytest.mark.long
 def test_a_compilation_is_logged():
     traced, compiled, log = passes.compiled_with_log("CPU", "evaluate")
     seconds, kernels = passes.phases(log)

@@ -140,7 +140,6 @@ def test_bad_input_is_one_line(script, words, complaint, monkeypatch):
         script.main()
 
 
-@pytest.mark.long
 @pytest.mark.parametrize("names", ["compile,grid-5"])
 def test_a_dry_run(script, names, tmp_path, monkeypatch):
     monkeypatch.setattr(sys, "argv", ["gpu_quarter.py", "run", "--dry", "--only", names, "--out", str(tmp_path)])
