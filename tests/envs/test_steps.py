@@ -44,15 +44,22 @@ def test_steps(name, known):
     golden.check(known, name, {at: x if whole or "first" in at else x[:NUM_EXACT] for at, x in arrays.items()})
 
 
-LIMITED = [name for name in ENVIRONMENTS if hasattr(make(name), "time_limit")]
 SLOW = [*(f"{game}-MinAtar" for game in ("Asterix", "Freeway", "Seaquest", "SpaceInvaders")), "Spread", "TagContinuous"]
+UNLIMITED = [
+    *("Catch", "DeepSea", "DiscountingChain", "MemoryChain", "SimpleBandit", "UmbrellaChain"),
+    *("BernoulliBandit", "GaussianBandit", "MatrixGame", "Autoencode", "RepeatPrevious"),
+]  # they have no time limit, or always end after the same number of steps
 
 
 @pytest.mark.long_for(*SLOW)
-@pytest.mark.parametrize("name", LIMITED)
+@pytest.mark.parametrize("name", [name for name in ENVIRONMENTS if name not in UNLIMITED])
 def test_a_time_limit_truncates(name):
     """The first step ends no task; a limit of one step is a truncation."""
     env = make(name, time_limit=1)
     state, _ = env.reset(jax.random.key(0))
     timestep = env.step(jax.random.key(1), state, env.action_space.zeros())[1]
     assert timestep.truncated and not timestep.terminated
+
+
+def test_no_limit_is_left_out():
+    assert [name for name in UNLIMITED if hasattr(make(name), "time_limit")] == []
