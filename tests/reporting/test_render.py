@@ -33,7 +33,7 @@ def test_every_environment_has_a_picture_and_a_text(env_id):
         assert picture.dtype == np.uint8
         assert picture.shape == pictures[0].shape
         assert picture.shape[2] == 3
-        assert len(np.unique(picture.reshape(-1, 3), axis=0)) > 1
+        assert np.any(picture != picture[0, 0])
     assert all(isinstance(text, str) and text.strip() for text in texts)
     if env_id not in STATIC:
         assert any(not np.array_equal(picture, pictures[0]) for picture in pictures)
