@@ -143,20 +143,26 @@ def _check_turns(algorithm: AlgorithmFactory, config: Config, probe: Probe, leng
     state = jax.jit(trainer.init)(jax.random.key(0))
 
     @jax.jit
-    def after(state: PyTree) -> tuple[PyTree, PyTree]:
+    def after(state: PyTree) -> list[PyTree]:
         state = jax.lax.fori_loop(0, UPDATES, lambda _, state: trainer.step(state)[0], state)
         _, rollout = collect(trainer.algorithm, trainer.vector, state, jax.random.key(2), length)
         other = rollout._replace(
             observation=_garbled(rollout.observation, _waits(rollout)),
             action=_garbled(rollout.action, _waits(rollout)),
         )
-        update = lambda rollout: trainer.algorithm.update(state.agent, jax.random.key(3), rollout)[0]
-        return update(rollout), update(other)
+        return _learned(trainer, state, rollout, other)
 
     found = difference(*map(host, after(state)))
     if found is not None:
         raise InputError(f"{name}: with rollouts of {length}, what an agent does off its turn changes agent{found}")
     return Check(what)
+
+
+def _learned(trainer: CompiledTrainer, state: PyTree, *rollouts: PyTree) -> list[PyTree]:
+    """Return the agents that learned from each rollout, by one copy of the update, which compiles once."""
+    update = lambda rollout: trainer.algorithm.update(state.agent, jax.random.key(3), rollout)[0]
+    agents = jax.lax.map(update, jax.tree.map(lambda *xs: jnp.stack(xs), *rollouts))
+    return [jax.tree.map(lambda x, i=i: x[i], agents) for i in range(len(rollouts))]
 
 
 def _waits(rollout: PyTree) -> dict[str, Array]:
@@ -189,7 +195,8 @@ def _check_groups(algorithm: AlgorithmFactory, config: Config, env: Duo, name: s
     trained = state.agent["left"]
     if not hasattr(trained, "params"):
         return [*checks, Check("start and frozen", "skipped for an agent without a field params")]
-    begun = _with(env, algorithm, config, config, agent=trained).init(jax.random.key(1)).agent["left"]
+    begun = _with(env, algorithm, config, config, agent=trained)
+    begun = jax.jit(begun.init)(jax.random.key(1)).agent["left"]
     if difference(host(begun.params), host(trained.params)) is not None:
         raise InputError(f"{name}: a policy that starts from a trained agent does not begin with its parameters")
     fresh = begin(jax.random.key(1)).agent["left"]
@@ -210,7 +217,7 @@ def _check_leaving(trainer: CompiledTrainer, config: Config, state: PyTree, name
     length = config.rollout_length
 
     @jax.jit
-    def both(state: PyTree) -> tuple[PyTree, PyTree]:
+    def both(state: PyTree) -> list[PyTree]:
         _, rollout = collect(trainer.algorithm, trainer.vector, state, jax.random.key(2), length)
         gone = {"left": ~rollout.observation["active"]["left"]}
         other = rollout._replace(
@@ -219,8 +226,7 @@ def _check_leaving(trainer: CompiledTrainer, config: Config, state: PyTree, name
             action=_garbled(rollout.action, gone),
             reward=_garbled(rollout.reward, gone),
         )
-        update = lambda rollout: trainer.algorithm.update(state.agent, jax.random.key(3), rollout)[0]
-        return update(rollout), update(other)
+        return _learned(trainer, state, rollout, other)
 
     plain, garbled = (agent["left"] for agent in both(state))
     parts = [agent._replace(replay=()) if hasattr(agent, "replay") else agent for agent in (plain, garbled)]
@@ -239,7 +245,7 @@ def _check_frozen(
     )  # as two agents in each environment count
     longer = dataclasses.replace(config, total_timesteps=100.0 * config.total_timesteps)
     frozen = _with(env, algorithm, trained, longer, frozen=True, agent=state.agent["left"])
-    agent = frozen.init(jax.random.key(4)).agent | {"right": state.agent["right"]}
+    agent = jax.jit(frozen.init)(jax.random.key(4)).agent | {"right": state.agent["right"]}
     carry = trainer.algorithm.initial_carry(config.num_envs)
     for explore in (False, True):
         did, does = (

@@ -4,7 +4,7 @@ import pytest
 
 from purerl.algos.a2c import A2CConfig, a2c
 from purerl.errors import InputError
-from purerl.extensions.groups.conformance import checks
+from purerl.settings.extensions import rows
 from purerl.testing.algorithms import EXAMPLE
 
 CONFIG = A2CConfig(num_envs=4, rollout_length=4, hidden_sizes=(4,), total_timesteps=640)
@@ -18,6 +18,7 @@ def unmasked(spec, config: A2CConfig):
 
 @pytest.mark.long
 def test_ours_pass_and_one_that_learns_from_agents_that_left_does_not():
+    (checks,) = (row.checks for row in rows() if row.name == "groups")  # as `check_algorithm` finds them
     env = EXAMPLE.environment("discrete")
     names = [check.name for check in checks(a2c, CONFIG, env, "a2c")]
     assert "agents that left do not change what is learned" in names and "in turns, rollouts of 3" in names
