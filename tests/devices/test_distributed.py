@@ -25,9 +25,8 @@ from purerl.functional.objectives import Drifting
 from purerl.run import checkpoint
 
 FLAGS = [
-    "ppo", "CartPole-v1", "--seeds", "3", "--num-envs", "2", "--rollout-length", "16", "--num-minibatches", "2",
-    "--num-epochs", "1", "--hidden-sizes", "8", "--log-interval", "5", "--evaluations", "1", "--eval-episodes", "4",
-    "--checkpoint-interval", "0.0", "--plain",
+    "a2c", "CartPole-v1", "--seeds", "3", "--num-envs", "2", "--rollout-length", "16", "--hidden-sizes", "8",
+    "--log-interval", "5", "--evaluations", "1", "--eval-episodes", "4", "--checkpoint-interval", "0.0", "--plain",
 ]  # fmt: skip
 STEPS = 32 * 20
 

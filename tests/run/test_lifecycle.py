@@ -213,14 +213,14 @@ def test_results_that_cannot_be_written_are_told(tmp_path, capsys, monkeypatch):
     assert "cannot write summary.json: Read-only file system\nno checkpoint yet" in capsys.readouterr().out
 
 
-SMALL = ("--num-envs", "2", "--rollout-length", "16", "--num-minibatches", "2", "--hidden-sizes", "64,64")
+SMALL = ("--num-envs", "2", "--rollout-length", "16", "--hidden-sizes", "64,64")
 
 
 @pytest.mark.long
 def test_a_limit_on_the_size_of_files_in_a_real_process(tmp_path):
     """What the operating system refuses reaches the user as lines, through Orbax and TensorStore as well."""
     folder, ended = tmp_path / "run", []
-    words = ("train", "ppo", "CartPole-v1", *SMALL, "--total-timesteps", "320", "--checkpoint-interval", "0")
+    words = ("train", "a2c", "CartPole-v1", *SMALL, "--total-timesteps", "320", "--checkpoint-interval", "0")
     for limit, command in (
         ("8", [*words, "--no-cache", "--plain", "--out", str(folder)]),
         ("unlimited", ["train", "--resume", str(folder), "--plain"]),
