@@ -13,7 +13,6 @@ pytestmark = pytest.mark.long
 
 SMALL = {"num_envs": 2, "hidden_sizes": (4,), "eval_episodes": 6, "evaluations": 1, "seeds": 2}
 KINDS = {
-    "ppo": ("ppo", "Catch", {"rollout_length": 8, "num_minibatches": 1}),
     "statistics": ("a2c", "Pendulum-v1", {"normalize_observation": True, "env": {"time_limit": 20}}),
     "replay": ("dqn", "Catch", {"replay_capacity": 64, "batch_size": 4, "learning_starts": 8}),
     "recurrent": ("a2c", "RepeatPrevious", {"rnn": "gru", "rnn_size": 4}),
@@ -69,7 +68,7 @@ def test_a_target_network_can_be_left_out(pair, tmp_path):
 def test_of_self_play_the_learner_is_kept(tmp_path):
     """Each earlier self of the file is the learner."""
     small = SMALL | {"self_play": 2, "num_envs": 4, "display": "none", "total_timesteps": 200}
-    run = purerl.train("a2c", "CoinGame", out=tmp_path / "run", **small)
+    run = purerl.train("a2c", "MatrixGame", out=tmp_path / "run", **small)
     export.save(run, tmp_path / "one.safetensors", seed=1)
     assert all(name.startswith("learner/") for name in agent_file.arrays(tmp_path / "one.safetensors"))
     wanted, found = run.agent(1), purerl.load_run(tmp_path / "one.safetensors").agent()
@@ -78,6 +77,7 @@ def test_of_self_play_the_learner_is_kept(tmp_path):
     jax.tree.map(np.testing.assert_array_equal, found.pool["self"].params, twice)
 
 
+@pytest.mark.parametrize("pair", ["statistics", "groups"], indirect=True)
 def test_a_run_starts_from_it(pair, tmp_path):
     run, path = pair
     of = run.settings

@@ -153,15 +153,15 @@ def test_the_first_seed_that_did_not_fail(loaded):
 def test_what_learned_by_self_play_acts_on_both_sides(tmp_path):
     """Its earlier selves are opponents of training alone."""
     flags = {"num_envs": 8, "rollout_length": 4, "hidden_sizes": 8, "total_timesteps": 64, "self_play": 2}
-    run = train("a2c", "CoinGame", out=tmp_path / "run", display="none", evaluations=0, eval_episodes=4, **flags)
+    run = train("a2c", "MatrixGame", out=tmp_path / "run", display="none", evaluations=0, eval_episodes=4, **flags)
     agent, env = run.agent(0), run.plan.env
     always = jax.tree.map(lambda x: 0 * x, agent.learner["self"].params)
-    actor = always["actor"] | {"bias": 9.0 * np.eye(5, dtype=np.float32)[2]}
+    actor = always["actor"] | {"bias": 9.0 * np.eye(2, dtype=np.float32)[1]}
     learner = agent.learner["self"]._replace(params=always | {"actor": actor})
     algorithm, acts = run.trainer.player(agent._replace(learner={"self": learner}))
     observation, _ = jax.vmap(env.reset)(jax.random.split(jax.random.key(0), 5))[::-1]
     action = algorithm.act(acts, algorithm.initial_carry(5), jax.random.key(1), observation, False)[0]
-    assert set(action) == {"blue", "red"} and all(np.all(np.asarray(x) == 2) for x in action.values())
+    assert set(action) == {"row", "column"} and all(np.all(np.asarray(x) == 1) for x in action.values())
     single = run.policy()(jax.tree.map(lambda x: x[0], observation))
     assert {name: x.shape for name, x in single.items()} == {name: x.shape[1:] for name, x in action.items()}
     run_again = load_run(tmp_path / "run")
