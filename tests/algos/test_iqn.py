@@ -45,18 +45,27 @@ def transitions(key, discount):
     )
 
 
-def trained(discount, **changes):
-    """Return (network, parameters) after 400 gradient steps."""
-    config = IQNConfig(**SMALL, **changes)
-    net = quantile_network(SPEC.observation_space, 2, config, embedding_size=config.embedding_size)
+def network(config):
+    return quantile_network(SPEC.observation_space, 2, config, embedding_size=config.embedding_size)
+
+
+@jax.jit
+def learned(config, discount):
+    """Return the parameters after 400 gradient steps."""
+    net = network(config)
     memory = Replay(lambda: (), lambda s, _: s, lambda s, key: transitions(key, discount), lambda s, *_: s)
     algorithm = iqn(SPEC, config, network=net, replay=memory)
     agent = algorithm.init(jax.random.key(0))._replace(num_updates=jnp.int32(100))
     never = jnp.zeros((4, 4), bool)
     zeros = jnp.zeros((4, 4, 2))
     rollout = Rollout(zeros, jnp.zeros((4, 4), jnp.int32), jnp.zeros((4, 4)), never, never, zeros, (), ())
-    agent, _ = jax.jit(algorithm.update)(agent, jax.random.key(1), rollout)
-    return net, agent.params
+    return algorithm.update(agent, jax.random.key(1), rollout)[0].params
+
+
+def trained(discount, **changes):
+    """Return (network, parameters) after training by one program for all numbers."""
+    config = IQNConfig(**SMALL, **changes)
+    return network(config), learned(config, discount)
 
 
 @pytest.mark.long
