@@ -17,6 +17,7 @@ AGENT_SETTINGS = frozenset(
         "hidden_sizes",
         "layer_norm",
         "mixing_size",
+        "model_size",
         "network",
         "noisy",
         "normalize_observation",
