@@ -3,8 +3,12 @@
 import jax
 import pytest
 
+import purerl
+from purerl.algos.lpg import LPGConfig, lpg
 from purerl.errors import InputError
-from purerl.evolution.plan import make_plan
+from purerl.evolution.inner_loop import Plug, Task
+from purerl.evolution.plan import make_plan, python_plan
+from purerl.functional.update_rules import LPG
 from purerl.settings.options import EvolveOptions
 from tests.helpers.evolutions import SMALL
 
@@ -21,3 +25,10 @@ def test_drawn_parameters_are_kept_in_the_folder():
 def test_a_wrong_range_is_told_of_the_task():
     with pytest.raises(InputError, match=r"task parameter env.gravity=5:heavy: it must be NAME=LOW:HIGH"):
         make_plan("dpo", ["CartPole-v1"], EvolveOptions(population=4), SMALL, {"gravity": "5:heavy"})
+
+
+def test_a_rule_from_python_belongs_to_its_algorithm():
+    """Which `meta_evaluate` needs."""
+    task = Task("Catch", purerl.make("Catch"), LPGConfig(num_envs=2, rollout_length=9), 90)
+    rule = LPG.create(jax.random.key(0), 3, 4)
+    assert python_plan(EvolveOptions(population=4), rule, Plug(lpg, "rule"), [task]).algorithm == "lpg"
