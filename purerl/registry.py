@@ -62,6 +62,20 @@ def path_of(thing: object) -> str:
     return f"{getattr(thing, '__module__', '?')}:{getattr(thing, '__qualname__', type(thing).__name__)}"
 
 
+def name_of(config: object) -> str:
+    """Return the name of the algorithm whose config this is; of a user's own config, its class without "Config"."""
+    names = {entry.config: name for name, entry in WITH_FOLLOWERS.items()}
+    return names.get(path_of(type(config)), type(config).__name__.removesuffix("Config").lower())
+
+
+def named(algorithm: Any) -> str:
+    """Return the name of an algorithm, also where arguments are bound to it; "" if the catalog does not hold it."""
+    while isinstance(algorithm, partial):
+        algorithm = algorithm.func
+    path = path_of(inspect.unwrap(algorithm))
+    return next((name for name, entry in WITH_FOLLOWERS.items() if entry.factory == path), "")
+
+
 def make(env_id: str, *others: Any, **parameters: Any) -> Any:
     """Return an environment by id. An id such as "module:Class" imports its module.
 

@@ -16,6 +16,7 @@ import jax.numpy as jnp
 import optax
 from jax.sharding import Mesh
 
+from purerl import registry
 from purerl.devices import memory
 from purerl.errors import InputError
 from purerl.evolution.baseline import Baseline, BaselineState, baseline
@@ -257,7 +258,7 @@ def _check(candidate: PyTree, learner: Learner, tasks: Sequence[Task], populatio
     start, tree = flatten(candidate)
     for task in tasks:
         spec = EnvironmentSpec(task.env.observation_space, task.env.action_space)
-        algorithm = type(task.config).__name__.removesuffix("Config").lower()
+        algorithm = registry.name_of(task.config)
         if learner(candidate)(spec, task.config).likelihood is None:
             raise InputError(
                 f"{algorithm} does not define Algorithm.likelihood, which meta-gradients need; "

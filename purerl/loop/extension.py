@@ -164,7 +164,9 @@ def in_use(
 def _why(row: Extension, options: Mapping[str, object], env: Environment, config: Config) -> str:
     """Return the reason that a run uses an extension, for messages."""
     if row.name in options and row.is_on(options[row.name]):
-        return f"{row.switch} is {getattr(options[row.name], str(row.switch))}"
+        value = getattr(options[row.name], str(row.switch))
+        is_list = isinstance(value, tuple) and all(isinstance(entry, str) for entry in value)
+        return f"{row.switch} is {','.join(value) if is_list else value}"
     return row.needed(env, config)
 
 

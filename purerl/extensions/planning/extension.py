@@ -1,5 +1,6 @@
 """Planning in the environment itself, as an extension: needed for algorithms whose config sets `plans`."""
 
+from purerl import registry
 from purerl.fields import pytree
 from purerl.loop.extension import Extension
 from purerl.loop.trainer import MakeTrainer, Trainer
@@ -25,7 +26,7 @@ def wrap(make: MakeTrainer, options: PlanningOptions) -> MakeTrainer:
 
 
 def _needed(env: Environment, config: Config) -> str:
-    name = type(config).__name__.removesuffix("Config").lower()
+    name = registry.name_of(config)
     return f"{name} plans in the environment itself" if config.plans else ""
 
 

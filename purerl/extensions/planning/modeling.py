@@ -7,6 +7,7 @@ An algorithm whose config says `plans` is made with `model=`, the environment's 
 import dataclasses
 from typing import Any
 
+from purerl import registry
 from purerl.errors import InputError
 from purerl.loop.train import CompiledTrainer
 from purerl.loop.trainer import MakeTrainer, Policy
@@ -66,7 +67,7 @@ def planning_trainer(make: MakeTrainer, factory: AlgorithmFactory, env: Environm
     """
     players = sides(env)
     if players and config.plans < 2:
-        name = type(config).__name__.removesuffix("Config").lower()
+        name = registry.name_of(config)
         raise InputError(
             f"{name} plans for one agent, and this is a turn-based game of two; alphazero and muzero play it"
         )

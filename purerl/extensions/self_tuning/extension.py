@@ -2,6 +2,7 @@
 
 import dataclasses
 
+from purerl import registry
 from purerl.errors import InputError, unknown
 from purerl.extensions.self_tuning.tuning import SCALES, self_tuned
 from purerl.fields import number, pytree, static
@@ -46,7 +47,7 @@ def wrap(make: MakeTrainer, options: SelfTuneOptions) -> MakeTrainer:
 
 def _check(algorithm: AlgorithmFactory, env: Environment, config: Config, names: tuple[str, ...]) -> None:
     """Reject numbers that cannot be tuned."""
-    what = type(config).__name__.removesuffix("Config").lower()
+    what = registry.name_of(config)
     if isinstance(env, HostSource):
         raise InputError("self_tune needs an environment in JAX; this one runs on the host")
     if "replay_capacity" in field_names(config):

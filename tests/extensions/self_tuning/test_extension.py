@@ -39,7 +39,7 @@ def train(*words):
         (("ppo", "Catch", "--self-tune", "discount,discount"), "twice"),
         (("dqn", "Catch", "--self-tune", "discount"), "dqn has a replay"),
         (("vmpo", "Catch", "--self-tune", "discount"), "vmpo does not offer both"),
-        (("ppo", "Maze", "--self-tune", "discount", "--levels", "dr"), "levels cannot be combined with self_tuning"),
+        (("ppo", "Maze", "--self-tune", "discount", "--levels", "dr"), "and self_tune is discount"),
         (("ppo", "Catch", "--self-tune-decay", "0.5"), "self_tune_decay is an option of self_tuning"),
     ],
 )
