@@ -14,7 +14,6 @@ from jax.sharding import Mesh
 
 from purerl import agent_groups
 from purerl.catalog.algorithms import FOLLOWERS
-from purerl.catalog.objectives import OBJECTIVES
 from purerl.devices import selection, threads
 from purerl.devices.sharding import make_mesh
 from purerl.errors import InputError, hints, unknown
@@ -27,7 +26,7 @@ from purerl.run.folders import changes
 from purerl.run.program import Functions, Progress
 from purerl.run.stepped_program import SteppedFunctions
 from purerl.run.warm_start import TrainedPolicy, started
-from purerl.settings import agent_file, toml
+from purerl.settings import agent_file, objective_file, toml
 from purerl.settings.extensions import check_given
 from purerl.settings.options import RunOptions
 from purerl.settings.runs import Settings, absent, dump, settings
@@ -83,7 +82,7 @@ def made(run: Settings) -> Made:
     options = {row.name: row.prepare(run.extension_options.get(row.name, row.options()), run, env) for row in used}
     factory = run.make_algorithm()
     if run.algorithm in FOLLOWERS and run.folder is None:
-        _check_rule(run.algorithm, factory, used)
+        _check_rule(run, factory, used)
     if not any(row.starts for row in used):
         factory = _started(run, factory)
     config = run.config.resumed() if run.begun else run.config
@@ -92,12 +91,13 @@ def made(run: Settings) -> Made:
     )
 
 
-def _check_rule(name: str, factory: AlgorithmFactory, used: Iterable[Extension]) -> None:
+def _check_rule(run: Settings, factory: AlgorithmFactory, used: Iterable[Extension]) -> None:
     """Reject an algorithm that learns by an evolved rule and has none: by a random rule it would learn nothing."""
-    parts = {entry.argument for entry in OBJECTIVES.values() if entry.algorithm == name}
-    given = getattr(factory, "keywords", {})
-    if not parts & set(given) and "objectives" not in {row.name for row in used}:
-        raise InputError(f"{name} learns by an evolved {min(parts)} and has none: give --objective, such as zoo/{name}")
+    row, names = next(row for row in run.extensions if row.name == "objectives"), [row.name for row in used]
+    if row.name not in names:
+        barred = [f"{name} cannot be combined with --{row.switch}" for name in names if name in row.excludes]
+        fix = barred[0] if barred else f"give --{row.switch}, such as zoo/{run.algorithm}"
+        objective_file.check_rule(run.algorithm, factory, fix)
 
 
 def make_plan(run: Settings, mesh: Mesh | None = None) -> Plan:

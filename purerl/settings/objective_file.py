@@ -55,6 +55,13 @@ def copy(name: str) -> dict[str, bytes]:
     return {} if name in OBJECTIVES else {NAME: reading.content(_path_of(name), reading.TABLE, follow=True)}
 
 
+def check_rule(name: str, factory: Any, fix: str) -> None:
+    """Raise an `InputError`, which ends with `fix`, if an algorithm learns by an evolved rule and has none."""
+    parts = {entry.argument for entry in OBJECTIVES.values() if entry.algorithm == name}
+    if not parts & set(getattr(factory, "keywords", {})):
+        raise InputError(f"{name} learns by an evolved {min(parts)} and has none: {fix}")
+
+
 def content(name: str, objective: object, about: Mapping[str, str] = MappingProxyType({})) -> bytes:
     """Return the bytes of a file.
 

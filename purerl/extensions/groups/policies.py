@@ -18,6 +18,7 @@ from typing import Any
 import jax
 
 from purerl import agent_groups, registry
+from purerl.catalog.algorithms import FOLLOWERS
 from purerl.errors import InputError, hints, unknown
 from purerl.extensions.groups.joint import (
     SHARED,
@@ -33,6 +34,7 @@ from purerl.fields import is_static, number, pytree, static
 from purerl.loop import train
 from purerl.loop.trainer import MakeTrainer, Trainer
 from purerl.loop.trainer import Policy as TrainedPolicy
+from purerl.settings import objective_file
 from purerl.settings.values import coerce
 from purerl.trust import reading
 from purerl.types import Algorithm, AlgorithmFactory, Config, Environment, EnvironmentSpec, Key, PyTree
@@ -157,7 +159,10 @@ def _assigned(run: Any, name: str, settings: Mapping[str, Any], groups: tuple[st
     elif run.options.start is not None and not run.begun:  # whose settings are the run's, unless others were given
         agent = load_policy(reading.path_of(run.options.start), name).agent
     if "algorithm" in settings:
-        factory, config_class = registry.algorithm(str(settings["algorithm"]))
+        chosen = str(settings["algorithm"])
+        factory, config_class = registry.algorithm(chosen)
+        if chosen in FOLLOWERS:
+            objective_file.check_rule(chosen, factory, f"the settings of {name} cannot give one")
         config = config_class()
     of = run.config if config is None else config
     known, numbers, shapes = hints(type(of)), {}, {}

@@ -5,6 +5,9 @@ import inspect
 from functools import partial
 from typing import Any
 
+from purerl import registry
+from purerl.catalog.algorithms import FOLLOWERS
+from purerl.catalog.objectives import ObjectiveEntry
 from purerl.errors import InputError
 from purerl.fields import pytree, static
 from purerl.loop.extension import Extension
@@ -31,7 +34,7 @@ def wrap(make: MakeTrainer, options: ObjectiveOptions) -> MakeTrainer:
         if name == "none":
             return make(algorithm, env, config)
         entry, objective = objective_file.load(name)
-        _check(algorithm, config, name, entry.algorithm, entry.argument)
+        _check(algorithm, config, name, entry)
         learner: Any = partial(algorithm, **{entry.argument: objective})
         return make(learner, env, config)
 
@@ -53,13 +56,16 @@ def prepare(options: ObjectiveOptions, run: Settings, env: Environment) -> Objec
     return dataclasses.replace(options, objective=str(kept)) if kept.is_file() else options
 
 
-def _check(algorithm: AlgorithmFactory, config: Config, name: str, owner: str, argument: str) -> None:
-    """Reject an objective that is not part of an algorithm; a rule reads the predictions of its own algorithm only."""
-    given = type(config).__name__.removesuffix("Config").lower()
-    if argument == "rule" and {given, owner} == {"lpg", "disco"}:
-        raise InputError(f"objective '{name}' is the rule of {owner}; {given} follows a rule of its own kind")
-    if argument not in inspect.signature(algorithm).parameters:
-        raise InputError(f"objective '{name}' is the {argument} of {owner}; {given} has no {argument}")
+def _check(algorithm: AlgorithmFactory, config: Config, name: str, entry: ObjectiveEntry) -> None:
+    """Reject an objective that is not part of an algorithm, and one that leaves it without a rule."""
+    given, known = registry.name_of(config), registry.named(algorithm)
+    what = f"objective '{name}' is the {entry.argument} of {entry.algorithm}"
+    if entry.argument not in inspect.signature(algorithm).parameters:
+        raise InputError(f"{what}; {given} has no {entry.argument}")
+    if entry.argument == "rule" and known not in ("", entry.algorithm):
+        raise InputError(f"{what}; {known} learns by a rule of its own")
+    if known in FOLLOWERS and entry.algorithm != known:
+        objective_file.check_rule(known, algorithm, f"{what}; give a rule, such as zoo/{known}")
 
 
 EXTENSION = Extension(

@@ -43,9 +43,11 @@ def test_an_agent_learns_by_the_objective():
         ("ppo", "dpoo", "did you mean 'dpo'"),
         ("ppo", "zoo/nothing", "unknown objective of the zoo 'zoo/nothing'|unknown objective of the zoo 'nothing'"),
         ("ppo", "lpg", "objective 'lpg' is the rule of lpg; ppo has no rule"),
-        ("lpg", "disco", "objective 'disco' is the rule of disco; lpg follows a rule of its own kind"),
-        ("disco", "zoo/lpg", "objective 'zoo/lpg' is the rule of lpg; disco follows a rule of its own kind"),
+        ("lpg", "disco", "objective 'disco' is the rule of disco; lpg learns by a rule of its own"),
         ("dqn", "dpo", "objective 'dpo' is the objective of ppo; dqn has no objective"),
+        ("ppo-penalty", "dpo", "objective 'dpo' is the objective of ppo; ppo-penalty has no objective"),
+        ("disco", "lpg", "objective 'lpg' is the rule of lpg; disco learns by a rule of its own"),
+        ("lpg", "open", "lpg learns by an evolved rule and has none: .* is the optimizer of ppo; give .* zoo/lpg"),
     ],
 )
 def test_what_is_not_a_part_of_the_algorithm_is_refused(algorithm, name, why):
@@ -57,6 +59,18 @@ def test_what_is_not_a_part_of_the_algorithm_is_refused(algorithm, name, why):
 def test_an_algorithm_that_needs_a_rule_says_so(algorithm):
     with pytest.raises(InputError, match="evolved rule and has none: give --objective, such as zoo/lpg"):
         purerl.train(algorithm, "Catch", display="none", total_timesteps=64)
+
+
+@pytest.mark.parametrize(
+    ("algorithm", "groups", "why"),
+    [
+        ("lpg", {}, "groups cannot be combined with --objective"),
+        ("ppo", {"red": {"algorithm": "lpg"}}, "the settings of red cannot give one"),
+    ],
+)
+def test_no_group_learns_by_a_random_rule(algorithm, groups, why):
+    with pytest.raises(InputError, match=f"lpg learns by an evolved rule and has none: {why}"):
+        purerl.train(algorithm, "CoinGame", display="none", total_timesteps=64, groups=groups)
 
 
 def test_a_job_keeps_its_objective(tmp_path):
