@@ -36,7 +36,7 @@ from purerl.evolution.evolve import Evolved, load
 from purerl.evolution.fitness import centered_ranks, nan_is_worst
 from purerl.evolution.inner_loop import in_chunks, score
 from purerl.evolution.tasks import make_task
-from purerl.functional.drifts import DPO
+from purerl.functional.drifts import DPO, RecoveryDrift
 from purerl.functional.objectives import ActorCriticLoss, Clip, Drifting, Mixture
 from purerl.loop.train import make_train
 from purerl.reporting.files import write_whole
@@ -210,9 +210,10 @@ def whole_loss(objective: Any, value_clip: Any = VALUE_CLIP) -> ActorCriticLoss:
 
 
 def rivals(tuned: Mapping[str, float]) -> dict[str, Method]:
-    """Return PPO, DPO, PPO without the clip of its value and a tuned PPO by name."""
+    """Return PPO, DPO, PPO without its clip or without the clip of its value, and a tuned PPO by name."""
     return {
         "PPO": ppo_by(whole_loss(Clip())),
+        "PPO, no clip": ppo_by(whole_loss(Drifting(drift=RecoveryDrift(slope=0.0, curvature=0.0)))),
         "DPO": ppo_by(whole_loss(Drifting(drift=DPO()))),
         "PPO, no value clip": ppo_by(whole_loss(Clip(), None)),
         "tuned PPO": ppo_by(

@@ -88,13 +88,13 @@ class RecoveryDrift:
     """D = A (slope l + curvature l^2) with l = relu(-log r) for good actions, A > 0; nothing else is held back.
 
     An action that turned out to be good, but has become less likely, is made likely again faster than by r A alone.
-    It has a kink at r = 1, where its gradient counts as 0.
+    It has a kink at r = 1, where its gradient counts as 0. By default, the numbers are those of zoo/recovery.
 
     Source: this project; the closed form of what LPO found here, see `results/objectives`.
     """
 
-    slope: Any = number(default=1.27, doc="weight of how far the log-ratio has fallen", at_least=0)
-    curvature: Any = number(default=0.0, doc="weight of its square", at_least=0)
+    slope: Any = number(default=0.58, doc="weight of how far the log-ratio has fallen", at_least=0)
+    curvature: Any = number(default=0.34, doc="weight of its square", at_least=0)
 
     def __call__(self, log_ratio: Array, advantage: Array, context: Mapping[str, PyTree]) -> Array:
         """Return D, f32[N], of log_ratio f32[N] and advantage f32[N]."""

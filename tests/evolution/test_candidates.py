@@ -41,7 +41,7 @@ def test_numbers_that_are_evolved(name):
         ("dpo", Drifting(drift=DPO())),
         ("kl", Drifting(drift=KLPenalty())),
         ("spo", Drifting(drift=SquaredDrift())),
-        ("recovery", Drifting(drift=RecoveryDrift())),
+        ("recovery", Drifting(drift=RecoveryDrift(slope=1.27, curvature=0.0))),
     ],
 )
 def test_a_search_starts_at_what_is_known(name, known):

@@ -22,7 +22,7 @@ def test_distilling_recovers_dpo_from_samples():
 
 
 def test_a_drift_of_one_side_is_recognized():
-    form = distill(Drifting(drift=RecoveryDrift(slope=1.3)))
+    form = distill(Drifting(drift=RecoveryDrift(slope=1.3, curvature=0.0)))
     assert (form.good_terms, form.bad_terms) == (("fall |A|",), ())
     np.testing.assert_allclose(form.good[0, 0], 1.3, rtol=1e-3)
 
