@@ -172,7 +172,7 @@ def test_a_step_of_the_model_gets_half_of_the_gradient_of_later_steps(monkeypatc
     assert float(agent.params) == pytest.approx((2 * (1 + 1.5) / 2 + 1 / 2) / 3)
 
 
-@pytest.mark.long
+@pytest.mark.slow
 def test_it_learns_catch():
     """A ball falls for nine steps and only the last one pays: a random player catches a third."""
     settings = MuZeroConfig(
