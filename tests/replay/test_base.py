@@ -21,15 +21,14 @@ REPLAYS = {
 }
 
 
-@pytest.mark.long
 @pytest.mark.parametrize("kind", REPLAYS)
 def test_states_keep_their_shapes_and_batches_have_weights(kind):
     replay = REPLAYS[kind]()
     assert isinstance(replay, Replay)
     shapes = lambda tree: jax.tree.map(lambda x: (x.shape, x.dtype), tree)
-    empty = replay.init()
-    state = replay.add(empty, rollout(start=0, ends=np.zeros((4, 2), int)))
-    batch = replay.sample(state, jax.random.key(0))
+    empty = jax.eval_shape(replay.init)
+    state = jax.eval_shape(replay.add, empty, rollout(start=0, ends=np.zeros((4, 2), int)))
+    batch = jax.eval_shape(replay.sample, state, jax.random.key(0))
     assert batch.weight.shape == (8,) and batch.weight.dtype == jnp.float32
-    learned = replay.update(state, batch, jnp.ones(8))
+    learned = jax.eval_shape(replay.update, state, batch, jnp.ones(8))
     assert shapes(empty) == shapes(state) == shapes(learned)

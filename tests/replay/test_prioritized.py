@@ -12,6 +12,7 @@ from purerl.replay.prioritized import prioritized
 from purerl.replay.storage import NO_START
 from purerl.spaces import Box, Discrete
 from purerl.types import EnvironmentSpec, Rollout
+from tests.helpers.compiled import each_compiled
 
 SPEC = EnvironmentSpec(Box(low=-1.0, high=1.0, shape=(1,)), Discrete(n=3))
 
@@ -33,7 +34,7 @@ def rollout(length, num_envs, truncated=False, start=0):
 
 @pytest.mark.long
 def test_weights_by_hand_and_priorities_of_new_steps():
-    memory = prioritized(SPEC, 512, 2, 512, exponent=0.5, correction=0.4, correction_steps=16, floor=0.0)
+    memory = each_compiled(prioritized(SPEC, 512, 2, 512, exponent=0.5, correction=0.4, correction_steps=16, floor=0.0))
     state = memory.add(memory.init(), rollout(4, 2))
     first = memory.sample(state, jax.random.key(0))
     assert set(np.asarray(first.reward)) == set(range(8)) and np.allclose(first.weight, 1.0)
@@ -50,7 +51,7 @@ def test_weights_by_hand_and_priorities_of_new_steps():
 
 @pytest.mark.long
 def test_final_observations_and_unfinished_steps_do_not_count():
-    memory = prioritized(SPEC, 256, 2, 256, n_step=3, exponent=1.0)
+    memory = each_compiled(prioritized(SPEC, 256, 2, 256, n_step=3, exponent=1.0))
     state = memory.add(memory.init(), rollout(4, 2, truncated=True))
     state = memory.add(state, rollout(4, 2, start=100))
     batch = memory.sample(state, jax.random.key(0))
@@ -67,7 +68,7 @@ def test_final_observations_and_unfinished_steps_do_not_count():
 @pytest.mark.long
 def test_overwritten_steps_lose_their_priority():
     """Once the ring is full, the priorities left are those of rows where a transition starts."""
-    memory = prioritized(SPEC, 20, 2, 16, exponent=1.0)
+    memory = each_compiled(prioritized(SPEC, 20, 2, 16, exponent=1.0))
     state = memory.init()
     for i in range(9):
         state = memory.add(state, rollout(3, 2, truncated=i % 3 == 1, start=10 * i))

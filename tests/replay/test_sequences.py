@@ -10,6 +10,7 @@ from purerl.replay.sequence_storage import SequenceSizes, nbytes
 from purerl.replay.sequences import sequences
 from purerl.spaces import Box, Discrete
 from purerl.types import EnvironmentSpec
+from tests.helpers.compiled import each_compiled
 from tests.helpers.numbered import SPEC, rollout
 
 
@@ -18,15 +19,14 @@ def test_sequences_are_what_was_added():
     """Chunks of one environment stay in order over the ring's end, with the memory that the first began with."""
     sizes = SequenceSizes(capacity=40, num_envs=2, chunk=4, burn_in=4, train=8)
     carry = (jnp.zeros((2, 6)), jnp.zeros((2, 6)))
-    held = sequences(SPEC, sizes, carry, 10)
+    held = each_compiled(sequences(SPEC, sizes, carry, 10))
     state = held.init()
-    add = jax.jit(held.add)
     assert sizes.num_chunks == 5
     assert nbytes(SPEC, sizes, carry) == sum(leaf.nbytes for leaf in jax.tree.leaves(state))
     for i in range(9):
         ends = np.zeros((4, 2), int)
         ends[[0, 2], 1] = 2 if i % 2 else 1
-        state = add(state, rollout(start=100 * i, ends=ends))
+        state = held.add(state, rollout(start=100 * i, ends=ends))
         starts = np.flatnonzero(np.asarray(state.tree.levels[-1]))
         assert len(starts) == 2 * max(0, min(i + 1, 5) - 2)
         if not len(starts):
@@ -56,7 +56,7 @@ def test_priorities_of_sequences_by_hand(exponent):
     """First from the recorded errors of the trained chunks, then as updated."""
     sizes = SequenceSizes(capacity=40, num_envs=1, chunk=2, burn_in=2, train=4)
     one = (jnp.zeros((1, 6)), jnp.zeros((1, 6)))
-    held = sequences(SPEC, sizes, one, 4, exponent=exponent)
+    held = each_compiled(sequences(SPEC, sizes, one, 4, exponent=exponent))
     state = held.init()
     for i in range(4):
         state = held.add(state, rollout(2, 1, start=10 * i))
@@ -76,7 +76,7 @@ def test_priorities_of_sequences_by_hand(exponent):
 def test_a_sequence_of_which_nothing_is_known_gets_the_largest_priority():
     """1 at first, then the largest of the recorded and the updated ones; a part that is known counts alone."""
     sizes = SequenceSizes(capacity=40, num_envs=1, chunk=2, burn_in=0, train=4)
-    held = sequences(SPEC, sizes, (jnp.zeros((1, 6)), jnp.zeros((1, 6))), 4, exponent=1.0)
+    held = each_compiled(sequences(SPEC, sizes, (jnp.zeros((1, 6)), jnp.zeros((1, 6))), 4, exponent=1.0))
     state = held.init()
     for known in ([0, 0], [0, 0], [0, 1], [0, 0], [0, 0]):
         added = rollout(2, 1, start=10)
@@ -95,7 +95,7 @@ def test_stacked_frames_of_successors():
     space = Box(low=0, high=255, shape=(1, 3), dtype=jnp.uint8, stack=3)
     spec = EnvironmentSpec(space, Discrete(n=3))
     sizes = SequenceSizes(capacity=12, num_envs=1, chunk=4, burn_in=4, train=4)
-    held = sequences(spec, sizes, jnp.zeros((1, 1)), 2)
+    held = each_compiled(sequences(spec, sizes, jnp.zeros((1, 1)), 2))
     state = held.init()
     first = [0, 0, 0, 3, 4, 4, 4, 4]  # episodes of 3, 1 and more steps
     stack = lambda newest, begin: [[max(newest - back, begin) for back in (2, 1, 0)]]
@@ -115,7 +115,8 @@ def test_stacked_frames_of_successors():
     np.testing.assert_array_equal(whole.observation[:, 0], seen)
     assert whole.follows[:, 0].tolist() == [4, 3]
     np.testing.assert_array_equal(whole.successor[1, 0], after[7])
-    late = sequences(spec, sizes._replace(burn_in=0, train=8), jnp.zeros((1, 1)), 2).sample(state, jax.random.key(0))
+    other = each_compiled(sequences(spec, sizes._replace(burn_in=0, train=8), jnp.zeros((1, 1)), 2))
+    late = other.sample(state, jax.random.key(0))
     assert late.follows[:, 0].tolist() == [2, 8, 7]
     np.testing.assert_array_equal(late.successor[0, 0], [[1, 2, 103]])
 
@@ -124,7 +125,7 @@ def test_stacked_frames_of_successors():
 def test_an_episode_that_was_given_up_ends_before_the_next_rollout():
     """As after a resume: the environments of a host that cannot be saved begin anew."""
     sizes = SequenceSizes(capacity=40, num_envs=2, chunk=4, burn_in=0, train=8)
-    held = sequences(SPEC, sizes, (jnp.zeros((2, 6)), jnp.zeros((2, 6))), 8)
+    held = each_compiled(sequences(SPEC, sizes, (jnp.zeros((2, 6)), jnp.zeros((2, 6))), 8))
     ends = np.zeros((4, 2), int)
     ends[0, 1] = 2
     again = rollout(start=100, ends=ends)
