@@ -1,6 +1,7 @@
 """Convolutions against XLA's own, and inside a loop."""
 
 import time
+from functools import partial
 
 import jax
 import jax.numpy as jnp
@@ -33,12 +34,18 @@ def test_value_and_gradient(case, num):
         return jax.lax.conv_general_dilated(x, kernel, (stride, stride), padding, dimension_numbers=numbers) + bias
 
     ours = lambda *arguments: convolve(*arguments, (stride, stride), padding)
-    np.testing.assert_allclose(ours(*arguments), theirs(*arguments), rtol=1e-4, atol=1e-4)
-    of = lambda function: jax.value_and_grad(lambda *arguments: jnp.sum(jnp.sin(function(*arguments))), (0, 1, 2))
-    for one, other in zip(*(jax.tree.leaves(of(function)(*arguments)) for function in (ours, theirs)), strict=True):
+
+    @partial(jax.jit, static_argnums=0)
+    def found(function, *arguments):
+        """Return the value, the gradient with respect to all arguments, and that to the kernel alone."""
+        loss = lambda *arguments: jnp.sum(jnp.sin(function(*arguments)))
+        return function(*arguments), jax.grad(loss, (0, 1, 2))(*arguments), jax.grad(loss, 1)(*arguments)
+
+    (value, gradient, alone), (right, slope, _) = found(ours, *arguments), found(theirs, *arguments)
+    np.testing.assert_allclose(value, right, rtol=1e-4, atol=1e-4)
+    for one, other in zip(gradient, slope, strict=True):
         np.testing.assert_allclose(one, other, rtol=1e-3, atol=1e-3)
-    alone = jax.grad(lambda kernel: jnp.sum(jnp.sin(ours(x, kernel, arguments[2]))))(kernel)
-    np.testing.assert_allclose(alone, of(ours)(*arguments)[1][1], rtol=1e-5, atol=1e-5)
+    np.testing.assert_allclose(alone, gradient[1], rtol=1e-5, atol=1e-5)
 
 
 @pytest.mark.long
@@ -49,12 +56,18 @@ def test_forward_mode_and_kernels_side_by_side(case):
     x, by = jax.random.normal(keys[0], (2, *shape)), jax.random.normal(keys[1], (2, *shape))
     kernels = jax.random.normal(keys[2], (3, size, size, shape[-1], 5))
     ours = lambda x, kernel: convolve(x, kernel, jnp.zeros(5), (stride, stride), padding)
-    value, tangent = jax.jvp(lambda x: ours(x, kernels[0]), (x,), (by,))
-    np.testing.assert_allclose(tangent, ours(by, kernels[0]), rtol=1e-4, atol=1e-4)  # it is linear
-    np.testing.assert_allclose(jax.vmap(ours, (None, 0))(x, kernels)[0], value, rtol=1e-4, atol=1e-4)
-    weight = lambda kernel: jnp.sum(ours(x, kernel) ** 2)
-    second = jax.jvp(jax.grad(weight), (kernels[0],), (kernels[1],))[1]
-    np.testing.assert_allclose(second, jax.grad(weight)(kernels[1]), rtol=1e-3, atol=1e-2)  # it is quadratic
+    slope = jax.grad(lambda kernel: jnp.sum(ours(x, kernel) ** 2))
+
+    @jax.jit
+    def found(x, by, kernels):
+        value, tangent = jax.jvp(lambda x: ours(x, kernels[0]), (x,), (by,))
+        second = jax.jvp(slope, (kernels[0],), (kernels[1],))[1]
+        return value, tangent, ours(by, kernels[0]), jax.vmap(ours, (None, 0))(x, kernels), second, slope(kernels[1])
+
+    value, tangent, linear, many, second, quadratic = found(x, by, kernels)
+    np.testing.assert_allclose(tangent, linear, rtol=1e-4, atol=1e-4)  # it is linear
+    np.testing.assert_allclose(many[0], value, rtol=1e-4, atol=1e-4)
+    np.testing.assert_allclose(second, quadratic, rtol=1e-3, atol=1e-2)  # it is quadratic
 
 
 @pytest.mark.long
