@@ -1,5 +1,6 @@
 """SAC: the learned temperature, time limits, entropies between steps, both forms of actions."""
 
+from functools import partial
 from types import SimpleNamespace
 
 import jax
@@ -26,6 +27,14 @@ def fill(action, truncated=False, terminated=False):
     flags = lambda value: jnp.full((length, num_envs), value)
     zeros = jnp.zeros((length, num_envs, 2))
     return Rollout(zeros, action, jnp.ones((length, num_envs)), flags(terminated), flags(truncated), zeros, (), ())
+
+
+@partial(jax.jit, static_argnums=0)
+def learned(discrete, config, key, rollout):
+    """Return (agent before an update, agent after it, metrics): one program for all numbers."""
+    algorithm = sac(EnvironmentSpec(OBSERVATION, Discrete(n=2) if discrete else ACTION), config)
+    agent = algorithm.init(key)
+    return agent, *algorithm.update(agent, key, rollout)
 
 
 @pytest.mark.long
@@ -65,10 +74,7 @@ def test_entropies_of_both_signs_count(key):
 @pytest.mark.parametrize("target_entropy", [-50.0, 50.0])
 def test_the_temperature_moves_towards_the_target_entropy(key, target_entropy):
     config = SACConfig(**{**vars(SMALL), "target_entropy": target_entropy, "num_gradient_steps": 8})
-    algorithm = sac(EnvironmentSpec(OBSERVATION, ACTION), config)
-    agent = algorithm.init(key)
-    rollout = fill(jnp.zeros((8, 4, 1)))
-    after, metrics = jax.jit(algorithm.update)(agent, key, rollout)
+    agent, after, metrics = learned(False, config, key, fill(jnp.zeros((8, 4, 1))))
     moved = after.params["log_temperature"] - agent.params["log_temperature"]
     assert jnp.sign(moved) == jnp.sign(target_entropy)
     assert all(jnp.isfinite(value) for value in metrics.values())
@@ -115,9 +121,11 @@ def test_the_entropies_of_the_steps_between_count_as_rewards(key):
     )
     factors = jnp.array([[0.5, 0.5, 0.5, 0.5], [0.25, 0.25, 0.0, 0.25]])
 
-    def learn(batch, action_space=Discrete(n=2)):
+    @partial(jax.jit, static_argnums=1)
+    def learn(batch, discrete=True):
         replay = Replay(lambda: (), lambda state, _: (), lambda state, _: batch, lambda state, _, error: ())
-        algorithm = sac(EnvironmentSpec(OBSERVATION, action_space), SACConfig(**settings), replay=replay)
+        spec = EnvironmentSpec(OBSERVATION, Discrete(n=2) if discrete else ACTION)
+        algorithm = sac(spec, SACConfig(**settings), replay=replay)
         return algorithm.update(algorithm.init(key), key, fill(jnp.zeros((8, 4), jnp.int32)))[1]
 
     alone = learn(batch)
@@ -127,20 +135,19 @@ def test_the_entropies_of_the_steps_between_count_as_rewards(key):
     found = learn(batch)
     assert float(found["critic_loss"]) == pytest.approx(float(rewarded["critic_loss"]), rel=1e-5)
     assert abs(float(found["critic_loss"]) - float(alone["critic_loss"])) > 0.01
-    continuous = learn(batch._replace(action=jnp.zeros((4, 1))), ACTION)
+    continuous = learn(batch._replace(action=jnp.zeros((4, 1))), False)
     assert all(jnp.isfinite(value) for value in continuous.values())
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("space", [ACTION, Discrete(n=2)])
-def test_the_policys_loss_falls_with_its_entropy(key, space):
+@pytest.mark.parametrize("discrete", [False, True])
+def test_the_policys_loss_falls_with_its_entropy(key, discrete):
     """-E(Q - temperature log pi): less by temperature x entropy than without a temperature."""
-    action = jnp.zeros((8, 4), jnp.int32) if isinstance(space, Discrete) else jnp.zeros((8, 4, 1))
+    action = jnp.zeros((8, 4), jnp.int32) if discrete else jnp.zeros((8, 4, 1))
 
     def learn(temperature):
         config = SACConfig(**{**vars(SMALL), "initial_temperature": temperature})
-        algorithm = sac(EnvironmentSpec(OBSERVATION, space), config)
-        return algorithm.update(algorithm.init(key), key, fill(action))[1]
+        return learned(discrete, config, key, fill(action))[2]
 
     without, with_it = learn(1e-8), learn(0.5)
     fell = float(without["actor_loss"]) - float(with_it["actor_loss"])
@@ -149,8 +156,7 @@ def test_the_policys_loss_falls_with_its_entropy(key, space):
 
 @pytest.mark.long
 def test_n_steps_are_drawn_with_what_lies_between(key):
-    algorithm = sac(EnvironmentSpec(OBSERVATION, ACTION), SACConfig(**{**vars(SMALL), "n_step": 3}))
-    _, metrics = jax.jit(algorithm.update)(algorithm.init(key), key, fill(jnp.zeros((8, 4, 1))))
+    *_, metrics = learned(False, SACConfig(**{**vars(SMALL), "n_step": 3}), key, fill(jnp.zeros((8, 4, 1))))
     assert float(metrics["critic_loss"]) > 0
 
 

@@ -45,15 +45,15 @@ def places():
 def test_neighbors_are_those_of_a_stable_sort(search, k, chunk):
     x, y = places()
     active = np.random.default_rng(1).random(x.shape) < 0.9
-    one = jax.jit(lambda x, y, active: search(x, y, active, None, k, chunk))
+    some = np.array([7, 0, 33], np.int32)
+    one, three = (jax.jit(lambda *at, of=of: search(*at, of, k, chunk)) for of in (None, some))
     for case in range(len(x)):
         index, found = (np.asarray(part) for part in one(x[case], y[case], active[case]))
         expected, there = by_sorting(x[case], y[case], active[case], k)
         np.testing.assert_array_equal(found[:, :N], there, f"case {case}")
         np.testing.assert_array_equal(np.where(found, index, -1)[:, :N], expected, f"case {case}")
         assert not found[:, N:].any()
-        some = np.array([7, 0, 33], np.int32)
-        few, there = (np.asarray(part) for part in search(x[case], y[case], active[case], some, k, chunk))
+        few, there = (np.asarray(part) for part in three(x[case], y[case], active[case]))
         np.testing.assert_array_equal(few, index[some])
         np.testing.assert_array_equal(there, found[some])
 
@@ -101,7 +101,7 @@ def test_keys_that_collide_are_settled_by_distance(n):
     index, found = (np.asarray(part) for part in jax.jit(jax.vmap(one))(x, y, active))
     pairs = [part.reshape(4, 2, n) for part in (x, y, active)]
     twice = [np.asarray(part) for part in jax.vmap(jax.jit(jax.vmap(one)))(*pairs)]
-    few = jax.vmap(lambda x, y, active, rows: by_keys(x, y, active, rows, k, 1))(x, y, active, rows)
+    few = jax.jit(jax.vmap(lambda x, y, active, rows: by_keys(x, y, active, rows, k, 1)))(x, y, active, rows)
     for case in range(len(x)):
         expected, there = by_sorting(x[case], y[case], active[case], k)
         np.testing.assert_array_equal(found[case], there, f"case {case}")
@@ -119,7 +119,7 @@ def test_parts_of_any_size_find_the_same(pairs, monkeypatch):
     monkeypatch.setattr(neighbors, "PAIRS", pairs)
     rng = np.random.default_rng(2)
     x, y = rng.integers(0, 50, (2, 7, 21)).astype(np.float32)
-    index, found = jax.vmap(lambda x, y: by_keys(x, y, np.ones(21, bool), None, 30, 1))(x, y)
+    index, found = jax.jit(jax.vmap(lambda x, y: by_keys(x, y, np.ones(21, bool), None, 30, 1)))(x, y)
     for crowd in range(7):
         expected, there = by_sorting(x[crowd], y[crowd], np.ones(21, bool), 30)
         np.testing.assert_array_equal(np.where(found, index, -1)[crowd, :, :20], expected[:, :20])

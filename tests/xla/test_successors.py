@@ -18,18 +18,29 @@ from purerl.xla import successors, switches
 T, B = 32, 4
 
 
+@partial(jax.jit, static_argnums=0)
+def played(rnn, time_limit, key):
+    """Return (parameters, values, the carry after each step, a rollout)."""
+    trainer = make_trainer(ppo, purerl.make("CartPole-v1", time_limit=time_limit), config_of(rnn))
+    state, rollout = collect(trainer.algorithm, trainer.vector, trainer.init(key), jax.random.key(1), T)
+    params = state.agent.params
+    _, values, carry = network(rnn).unroll(params, rollout.carry, rollout.observation, rollout.done)
+    return params, values, carry, rollout
+
+
+def config_of(rnn):
+    return PPOConfig(num_envs=B, rollout_length=T, num_minibatches=2, rnn=rnn, hidden_sizes=(8,), rnn_size=8)
+
+
+def network(rnn):
+    env = purerl.make("CartPole-v1")
+    return actor_critic(env.observation_space, action_head(env.action_space, False), config_of(rnn))
+
+
 def rollout_of(rnn, time_limit, key):
     """Return (what values the network gives with these parameters, values, the carry after each step, a rollout)."""
-    env = purerl.make("CartPole-v1", time_limit=time_limit)
-    config = PPOConfig(num_envs=B, rollout_length=T, num_minibatches=2, rnn=rnn, hidden_sizes=(8,), rnn_size=8)
-    trainer = make_trainer(ppo, env, config)
-    state, rollout = jax.jit(lambda s: collect(trainer.algorithm, trainer.vector, s, jax.random.key(1), T))(
-        trainer.init(key)
-    )
-    net = actor_critic(env.observation_space, action_head(env.action_space, False), config)
-    value_of = partial(net.value, state.agent.params)
-    _, values, carry = net.unroll(state.agent.params, rollout.carry, rollout.observation, rollout.done)
-    return value_of, values, carry, rollout
+    params, *rest = played(rnn, time_limit, key)
+    return partial(jax.jit(network(rnn).value), params), *rest
 
 
 @pytest.mark.long
@@ -81,10 +92,10 @@ def test_no_gradient_flows(key):
     [("CartPole-v1", {"time_limit": 9}), ("Breakout-MinAtar", {}), ("Maze", {}), ("Pendulum-v1", {"time_limit": 5})],
 )
 def test_within_an_episode_the_successor_is_what_the_next_step_saw(key, name, parameters):
-    trainer = make_trainer(ppo, purerl.make(name, **parameters), PPOConfig(num_envs=B, rollout_length=T))
-    _, rollout = jax.jit(lambda s: collect(trainer.algorithm, trainer.vector, s, jax.random.key(1), T))(
-        trainer.init(key)
-    )
+    config = PPOConfig(num_envs=B, rollout_length=T, hidden_sizes=(4,))
+    trainer = make_trainer(ppo, purerl.make(name, **parameters), config)
+    begun = lambda key: collect(trainer.algorithm, trainer.vector, trainer.init(key), jax.random.key(1), T)
+    _, rollout = jax.jit(begun)(key)
     goes_on = np.asarray(~rollout.done[:-1])
     for after, seen in zip(*map(jax.tree.leaves, (rollout.next_observation, rollout.observation)), strict=True):
         np.testing.assert_array_equal(after[:-1][goes_on], seen[1:][goes_on])
