@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 import purerl
-from purerl.algos.curiosity import CURIOSITIES, DISCOUNT, LIMIT, new_curiosity, predictor, with_bonus
+from purerl.algos import curiosity as source
+from purerl.algos.curiosity import CURIOSITIES, DISCOUNT, LIMIT, predictor
 from purerl.algos.policy_gradient import PolicyConfig
 from purerl.algos.ppo import PPOConfig, ppo
 from purerl.errors import InputError
@@ -30,6 +31,14 @@ def rollout(key, spec=SPEC, mask=None):
     return Rollout(state, action, jnp.ones((T, B)), ends, never, following, (), (), mask)
 
 
+def new_curiosity(key, *how):
+    return jax.jit(lambda key: source.new_curiosity(key, *how))(key)
+
+
+def with_bonus(before, given, *how, **settings):
+    return jax.jit(lambda before, given: source.with_bonus(before, given, *how, **settings))(before, given)
+
+
 def numpy_spread(bonus, mask=None):
     """The standard deviation of the discounted sums, environment by environment, whatever episodes end."""
     sums, running = [], np.zeros(bonus.shape[1])
@@ -49,7 +58,7 @@ def test_the_bonus_by_hand(key, kind):
     mean, std = x.mean(axis=0), x.std(axis=0)
     standard = lambda y: jnp.asarray(np.clip((np.asarray(y, np.float64) - mean) / std, -LIMIT, LIMIT), jnp.float32)
     seen = given._replace(observation=standard(given.observation), next_observation=standard(given.next_observation))
-    bonus, _ = predictor(SPEC, CONFIG, kind).surprise(before.params, seen)
+    bonus, _ = jax.jit(predictor(SPEC, CONFIG, kind).surprise)(before.params, seen)
     expected = 1.0 + 0.25 * np.clip(np.asarray(bonus) / numpy_spread(np.asarray(bonus)), -10, 10)
     np.testing.assert_allclose(learned.reward, expected, rtol=1e-3)
     np.testing.assert_array_equal(learned.observation, given.observation)  # as the environment gave it
@@ -107,12 +116,13 @@ def test_the_bonus_falls_where_steps_are_known_and_not_elsewhere(key, kind):
         ),
     )
 
+    @jax.jit
     def errors(curiosity):
         standard = lambda x: curiosity.statistics.normalize(x, LIMIT)
         seen = lambda part: part._replace(
             observation=standard(part.observation), next_observation=standard(part.next_observation)
         )
-        return (float(jnp.mean(model.surprise(curiosity.params, seen(part))[0])) for part in (known, strange))
+        return [jnp.mean(model.surprise(curiosity.params, seen(part))[0]) for part in (known, strange)]
 
     for i in range(300):
         curiosity = learn(curiosity, jax.random.fold_in(key, i))
@@ -128,9 +138,8 @@ def test_icm_learns_to_tell_the_action(key):
             curiosity, rollout(key), SPEC, CONFIG, kind="icm", coefficient=1.0, learning_rate=3e-3
         )[0]
     )
-    loss = lambda curiosity: float(
-        jnp.mean(predictor(SPEC, CONFIG, "icm").surprise(curiosity.params, rollout(jax.random.fold_in(key, 99)))[1])
-    )
+    surprise, other = jax.jit(predictor(SPEC, CONFIG, "icm").surprise), rollout(jax.random.fold_in(key, 99))
+    loss = lambda curiosity: float(jnp.mean(surprise(curiosity.params, other)[1]))
     first = loss(curiosity)
     for i in range(200):
         curiosity = learn(curiosity, jax.random.fold_in(key, i))
@@ -174,7 +183,7 @@ def test_steps_that_do_not_count_teach_nothing(key, kind):
 )
 def test_all_observations_and_actions_will_do(key, kind, observation, action):
     spec = EnvironmentSpec(observation, action)
-    draw = lambda space, key: jax.vmap(jax.vmap(space.sample))(jax.random.split(key, (T, B)))
+    draw = lambda space, key: jax.jit(jax.vmap(jax.vmap(space.sample)))(jax.random.split(key, (T, B)))
     keys, never = jax.random.split(key, 3), jnp.zeros((T, B), bool)
     states, following = draw(observation, keys[0]), draw(observation, keys[1])
     given = Rollout(states, draw(action, keys[2]), jnp.zeros((T, B)), never, never, following, (), ())
@@ -184,10 +193,9 @@ def test_all_observations_and_actions_will_do(key, kind, observation, action):
     assert float(jnp.std(learned.reward)) > 0
 
 
-@pytest.mark.long
 def test_without_curiosity_an_agent_has_none(key):
-    assert ppo(SPEC, PPOConfig()).init(key).curiosity is None
-    assert ppo(SPEC, PPOConfig(curiosity="icm")).init(key).curiosity is not None
+    assert jax.eval_shape(ppo(SPEC, PPOConfig()).init, key).curiosity is None
+    assert jax.eval_shape(ppo(SPEC, PPOConfig(curiosity="icm")).init, key).curiosity is not None
     with pytest.raises(InputError, match="ppo: curiosity is 'rdn'; allowed: none, rnd, icm"):
         ppo(SPEC, PPOConfig(curiosity="rdn"))
 

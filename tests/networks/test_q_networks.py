@@ -20,14 +20,13 @@ def small(**changes):
     )
 
 
-@pytest.mark.long_for("False", "True")
 @pytest.mark.parametrize("dueling", [False, True])
 def test_networks_have_the_stated_shapes(key, dueling):
     network = q_network(OBSERVATION, 3, small(hidden_sizes=(8, 6)), dueling=dueling)
-    params = network.init(key)
-    assert network.apply(params, jnp.zeros((5, 2))).shape == (5, 3)
+    params = jax.eval_shape(network.init, key)
+    assert jax.eval_shape(network.apply, params, jnp.zeros((5, 2))).shape == (5, 3)
     atoms = q_network(OBSERVATION, 3, small(hidden_sizes=(8, 6)), num_atoms=7, dueling=dueling)
-    assert atoms.apply(atoms.init(key), jnp.zeros((5, 2))).shape == (5, 3, 7)
+    assert jax.eval_shape(lambda key: atoms.apply(atoms.init(key), jnp.zeros((5, 2))), key).shape == (5, 3, 7)
     sizes = sum(leaf.size for leaf in jax.tree.leaves(params))
     plain = (2 * 8 + 8) + (8 * 6 + 6) + (6 * 3 + 3)
     assert sizes == (plain + (8 * 6 + 6) + (6 + 1) if dueling else plain)

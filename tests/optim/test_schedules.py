@@ -108,13 +108,16 @@ def test_ppo_clips_and_rewards_entropy_by_the_schedules():
     """With both schedules at 0 the update is that of a config whose numbers are (nearly) 0 from the start."""
     env, zero = make("CartPole-v1"), lambda share: share * 0.0 + 1e-6
     common = {"num_envs": 2, "rollout_length": 8, "num_minibatches": 1, "num_epochs": 2, "learning_rate": 0.01}
+    common |= {"hidden_sizes": (8,)}
     by_schedule = PPOConfig(**common, clip_epsilon_schedule=zero, entropy_coefficient_schedule=zero)
     at_once = PPOConfig(**common, clip_epsilon=0.2 * 1e-6, entropy_coefficient=0.01 * 1e-6)
-    found = []
-    for config in (by_schedule, at_once, PPOConfig(**common)):
+
+    @jax.jit
+    def metrics(config):
         trainer = make_trainer(ppo, env, config)
-        _, metrics = jax.jit(trainer.step)(trainer.init(jax.random.key(0)))
-        found.append(metrics.algorithm)
+        return trainer.step(trainer.init(jax.random.key(0)))[1].algorithm
+
+    found = [metrics(config) for config in (by_schedule, at_once, PPOConfig(**common))]
     assert float(found[0]["clip_fraction"]) == float(found[1]["clip_fraction"]) > float(found[2]["clip_fraction"])
     np.testing.assert_allclose(found[0]["policy_loss"], found[1]["policy_loss"], rtol=1e-4)
 

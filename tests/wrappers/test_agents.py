@@ -77,10 +77,14 @@ def two_steps(name=None):
 @pytest.mark.long
 def test_every_agent_is_shown_its_number():
     env = AgentIds(TAG)
-    state, first = env.reset(jax.random.key(0))
-    action = env.action_space.sample(jax.random.key(1))
-    _, step = env.step(jax.random.key(2), state, action)
-    _, plain = TAG.step(jax.random.key(2), state, action)
+
+    @jax.jit
+    def played():
+        state, first = env.reset(jax.random.key(0))
+        action = env.action_space.sample(jax.random.key(1))
+        return first, *(of.step(jax.random.key(2), state, action)[1] for of in (env, TAG))
+
+    first, step, plain = played()
     numbers = {"runners": [0, 1, 2], "taggers": [3, 4]}
     for observation in (first, step.observation):
         assert set(observation) == set(first) >= {"runners", "taggers"}
@@ -134,14 +138,19 @@ def test_rewards_of_groups():
         expected = np.zeros((4, GROUPS[group]))
         expected[:2] = [step.reward[group] for step in plain]
         np.testing.assert_allclose(state.outer.reward[group], expected)
-    key, action = jax.random.key(3), GRID.action_space.sample(jax.random.key(4))
-    state, _ = GRID.reset(jax.random.key(0))
-    _, both = ActionRepeat(GRID, num_repeats=2).step(key, state, action)
-    total = dict.fromkeys(GROUPS, 0.0)
-    for one in jax.random.split(key, 2):
-        state, step = GRID.step(one, state, action)
-        total = {group: total[group] + step.reward[group] for group in GROUPS}
-    jax.tree.map(lambda found, sum_: np.testing.assert_allclose(found, sum_, rtol=1e-6), both.reward, total)
+
+    @jax.jit
+    def repeated():
+        key, action = jax.random.key(3), GRID.action_space.sample(jax.random.key(4))
+        state, _ = GRID.reset(jax.random.key(0))
+        _, both = ActionRepeat(GRID, num_repeats=2).step(key, state, action)
+        total = dict.fromkeys(GROUPS, 0.0)
+        for one in jax.random.split(key, 2):
+            state, step = GRID.step(one, state, action)
+            total = {group: total[group] + step.reward[group] for group in GROUPS}
+        return both.reward, total
+
+    jax.tree.map(lambda found, sum_: np.testing.assert_allclose(found, sum_, rtol=1e-6), *repeated())
 
 
 @pytest.mark.long
@@ -176,4 +185,4 @@ def test_the_policy_sees_the_number_and_so_does_a_centralized_critic():
 @pytest.mark.long
 def test_a_single_agent_has_no_number():
     with pytest.raises(InputError, match="AgentIds needs groups of agents; CartPole has a single agent"):
-        AgentIds(CartPole()).reset(jax.random.key(0))
+        jax.eval_shape(AgentIds(CartPole()).reset, jax.random.key(0))

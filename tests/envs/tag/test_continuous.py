@@ -103,13 +103,13 @@ def test_other_order_of_agents_same_game():
     env = TagContinuous(num_taggers=3, num_runners=5, side=3.0, tagging_distance=0.1, num_neighbors=3)
     taggers, runners = np.array([2, 0, 1]), np.array([4, 2, 0, 1, 3])
     everyone = np.concatenate([taggers, runners + 3])
-    state, _ = env.reset(jax.random.key(5))
-    step = jax.jit(env.step)
+    state, _ = jax.jit(env.reset)(jax.random.key(5))
+    step, sample = jax.jit(env.step), jax.jit(env.action_space.sample)
     shuffle = lambda state: jax.tree.map(lambda x: x[everyone] if x.ndim else x, state)
     other, tags = shuffle(state), 0
     for t in range(20):
         key = jax.random.key(t)
-        action = env.action_space.sample(key)
+        action = sample(key)
         state, one = step(key, state, action)
         other, two = step(key, other, {"taggers": action["taggers"][taggers], "runners": action["runners"][runners]})
         for group, order in (("taggers", taggers), ("runners", runners)):
@@ -125,10 +125,11 @@ def test_other_order_of_agents_same_game():
 def test_what_agents_see_of_themselves():
     """Asked for, it comes after everything else; who has left sees zeros there too."""
     plain, more = (TagContinuous(num_taggers=2, num_runners=3, observe_own=own) for own in (False, True))
-    state, _ = more.reset(jax.random.key(0))
+    state, _ = jax.jit(more.reset)(jax.random.key(0))
     state = state._replace(speed=jnp.arange(5) / 8, direction=jnp.arange(5.0), present=jnp.arange(5) != 3)
+    without, beside = (jax.jit(env._observation)(state) for env in (plain, more))
     for group, numbers in (("taggers", [0, 1]), ("runners", [2, 3, 4])):
-        less, seen = plain._observation(state)[group], more._observation(state)[group]
+        less, seen = without[group], beside[group]
         assert seen.shape[1] == more.observation_space.spaces[group].space.shape[0] == less.shape[1] + 5
         assert np.array_equal(seen[:, :-5], less)
         for i, row in zip(numbers, np.asarray(seen), strict=True):
@@ -139,8 +140,8 @@ def test_what_agents_see_of_themselves():
 @pytest.mark.long
 def test_chunks_change_nothing():
     small = TagContinuous(num_taggers=4, num_runners=15, num_neighbors=6, chunk=7)
-    state, observation = small.reset(jax.random.key(0))
-    whole = TagContinuous(num_taggers=4, num_runners=15, num_neighbors=6)._observation(state)
+    state, observation = jax.jit(small.reset)(jax.random.key(0))
+    whole = jax.jit(TagContinuous(num_taggers=4, num_runners=15, num_neighbors=6)._observation)(state)
     jax.tree.map(np.testing.assert_array_equal, observation, whole)
 
 
