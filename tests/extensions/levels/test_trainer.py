@@ -190,10 +190,11 @@ def test_scores_by_hand(rnn, score, key):
     np.testing.assert_array_equal(new.agent.buffer.level["walls"][:4], new.agent.playing["walls"])
 
 
-def first_rollout(trainer, key):
+def first_rollout(trainer, key, known=lambda learner: learner):
     """Return (the first state, the state after an update that only keeps its rollout, the rollout)."""
     keeping = trainer.plain._replace(update=lambda agent, key, rollout: (rollout, {}))
     state = jax.jit(trainer.init)(key)
+    state = state._replace(agent=state.agent._replace(learner=known(state.agent.learner)))
     new, _ = jax.jit(dataclasses.replace(trainer, plain=keeping).step)(state)
     return state, new, new.agent.learner
 
@@ -334,12 +335,26 @@ class Costly(Maze):
 def test_an_episode_that_is_cut_off_is_no_best_one(normalize_reward, key):
     """Nor is a return clipped as a single reward is."""
     config = PPOConfig(**(SMALL | {"rollout_length": 8, "normalize_reward": normalize_reward}))
-    trainer = make(ppo, Costly(time_limit=5), config, levels="plr", **FEW)
-    state, new, rollout = first_rollout(trainer, key)
+    trainer = make(ppo, Costly(time_limit=5), config, levels="plr", levels_score="max_monte_carlo", **FEW)
+
+    def known(learner):
+        """Return a learner that has seen rewards."""
+        seen = jnp.arange(32.0).reshape(8, 4)
+        scale = learner.return_scale.update(seen, seen < 0, 0.99, None) if normalize_reward else None
+        return learner._replace(return_scale=scale)
+
+    state, new, rollout = first_rollout(trainer, key, known)
     over = np.array(rollout.done)
     over[-1] = rollout.terminated[-1]
     best = scores.best_returns(rollout.reward, jnp.asarray(over))
     assert over[4].any() and float(best.min()) <= -4
     np.testing.assert_array_equal(new.agent.buffer.best_return[:4], best)
-    scaled = jax.jit(lambda agent: trainer.values(agent, rollout).scale(jnp.array([1.0, 2000.0])))(state.agent.learner)
-    assert float(scaled[1] / scaled[0]) == pytest.approx(2000.0)
+
+    def of_critic(agent):
+        values = trainer.values(agent, rollout)
+        return values.value, values.scale(best), values.scale(jnp.array([1.0, 2000.0]))
+
+    value, scaled, far = jax.jit(of_critic)(state.agent.learner)
+    np.testing.assert_allclose(new.agent.buffer.score[:4], scaled - value.mean(axis=0), rtol=1e-4, atol=1e-6)
+    assert np.array_equal(scaled, best) is not normalize_reward
+    assert float(far[1] / far[0]) == pytest.approx(2000.0)
