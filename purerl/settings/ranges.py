@@ -91,6 +91,7 @@ class Choices:
     """
 
     values: tuple[Any, ...]
+    text: str = dataclasses.field(default="", compare=False, repr=False)  # as it was written
 
     def __post_init__(self) -> None:
         """Raise an `InputError` unless the values are a list that is not empty."""
@@ -166,7 +167,7 @@ def parse(text: str, flag: str = "--over", forms: str = FORMS) -> tuple[str, Dim
     if ":" not in what:
         lists = tuple(from_text(part.strip()) for part in what.split("/") if part.strip())
         values = lists if "/" in what else from_text(what)
-        return name, Choices(values if isinstance(values, tuple) else (values,))
+        return name, Choices(values if isinstance(values, tuple) else (values,), what)
     ends = what.split(":")
     log = ends[2:] == ["log"]
     low, high = (from_text(end) for end in ends[:2])
@@ -243,12 +244,20 @@ def _bind_range(name: str, wanted: Range, hint: object, static: bool) -> Range:
 
 def _bind_list(name: str, wanted: object, hint: object) -> Choices:
     values = wanted.values if isinstance(wanted, Choices) else wanted
+    if isinstance(wanted, Choices) and "/" in wanted.text and _is_text(hint):  # of paths, not of lists
+        values = [part.strip() for part in wanted.text.split(",")]
     if not isinstance(values, Sequence) or isinstance(values, str):
         raise InputError(f"{name} is {wanted!r}; it must be a range such as Uniform(0, 1), or a list of values")
     typed = tuple(coerce(value, hint, name) for value in values)
     if not typed or len(set(typed)) < len(typed):
         raise InputError(f"{name}: the list {to_text(typed)!r} is empty or names a value twice")
     return Choices(typed)
+
+
+def _is_text(hint: object) -> bool:
+    """Return whether a field holds one text."""
+    parts = typing.get_args(hint) if isinstance(hint, types.UnionType) else (hint,)
+    return str in parts and not any(typing.get_origin(part) is tuple for part in parts)
 
 
 def _is_number(value: object) -> bool:

@@ -5,6 +5,7 @@ import math
 import pytest
 
 import purerl
+from purerl.algos.disco import DiscoConfig
 from purerl.algos.ppo import PPOConfig
 from purerl.envs.classic.cartpole import CartPole
 from purerl.errors import InputError
@@ -34,6 +35,12 @@ def test_parse(text, name, dimension):
     bound = bind(dict([parse(text)]), SETUP)[name]
     again = bind(dict([parse(f"{name}={bound}")]), SETUP)[name]
     assert again == bound, "what sweep.toml holds reads back the same"
+
+
+@pytest.mark.parametrize("text", ["zoo/a,b/c.npz,random", "b/c.npz"])
+def test_paths_are_not_split(text):
+    bound = bind(dict([parse(f"weights={text}")]), SETUP._replace(config=DiscoConfig()))["weights"]
+    assert bound.values == tuple(text.split(",")) and str(bound) == text
 
 
 @pytest.mark.parametrize("over", [{"learning_rate": 3e-4}, {"learning_rate": "1:2"}, {"learning_rate": []}])
