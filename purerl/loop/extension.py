@@ -40,8 +40,12 @@ def _as_given(options: object, run: object, env: Environment) -> Any:
     return options
 
 
-def _nothing(options: object) -> dict[str, bytes]:
+def _nothing(options: object, run: object) -> dict[str, bytes]:
     return {}
+
+
+def _as_they_are(options: object) -> Any:
+    return options
 
 
 class Extension(NamedTuple):
@@ -67,9 +71,11 @@ class Extension(NamedTuple):
     # (env, config) -> why a run uses it whatever the options are, such as "X runs on the host"; "": the options say it
     prepare: Callable[[Any, Any, Any], Any] = _as_given
     # (options, run: `purerl.settings.runs.Settings`, env) -> what `wrap` is given: loads, once, what the options name
-    keeps: Callable[[Any], Mapping[str, bytes]] = _nothing
-    # options -> {name: content} of files that the job's folder keeps: `prepare` finds them in `run.folder`, so that a
-    # job resumes although a file that the options name has moved or changed
+    keeps: Callable[[Any, Any], Mapping[str, bytes]] = _nothing
+    # (options, run) -> {name: content} of files that the job's folder keeps: `prepare` finds them in `run.folder`, so
+    # that a job resumes although a file that the options name has moved or changed
+    beside: Callable[[Any], Any] = _as_they_are
+    # options -> options that name the kept files, for settings in the job's folder; `run.source` is the file of them
     starts: bool = False  # whether `prepare` also loads the agents that the run's option `start` names
     finish: Callable[[Any], list[str]] | None = None  # (a completed `purerl.run.run.Run`) -> lines to print
     checks: Callable[[AlgorithmFactory, Any, Any, str], list[Any]] | None = None

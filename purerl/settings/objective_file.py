@@ -55,6 +55,12 @@ def copy(name: str) -> dict[str, bytes]:
     return {} if name in OBJECTIVES else {NAME: reading.content(_path_of(name), reading.TABLE, follow=True)}
 
 
+def beside(name: str) -> str:
+    """Return the name of an objective for settings in a job's folder: of a file, that of the copy that it keeps."""
+    path = Path(name)
+    return name if name in OBJECTIVES or (path.parent == Path(ZOO) and not path.exists()) else NAME
+
+
 def check_rule(name: str, factory: Any, fix: str) -> None:
     """Raise an `InputError`, which ends with `fix`, if an algorithm learns by an evolved rule and has none."""
     parts = {entry.argument for entry in OBJECTIVES.values() if entry.algorithm == name}

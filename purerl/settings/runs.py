@@ -47,11 +47,12 @@ class Settings:
     from_python: tuple[str, ...] = ()  # what no file can hold, of: algorithm, environment, config
     begun: bool = False  # whether a checkpoint holds its agents, and no run to start from is needed
     folder: Path | None = None  # the job's folder or the agent's file that they were read from
+    source: Path | None = None  # the file of settings that the user named
 
     def kept_files(self) -> dict[str, bytes]:
         """Return {name: content} of the files that the job's folder keeps for its extensions."""
         given = ((row, self.extension_options.get(row.name, row.options())) for row in self.extensions)
-        return {name: file for row, of in given if row.is_on(of) for name, file in row.keeps(of).items()}
+        return {name: file for row, of in given if row.is_on(of) for name, file in row.keeps(of, self).items()}
 
     def make_algorithm(self) -> AlgorithmFactory:
         """Return the algorithm."""
@@ -134,6 +135,7 @@ def settings(
         factory=None if isinstance(chosen, str) else factory,
         env=env,
         from_python=tuple(name for name, is_enough in enough.items() if not is_enough),
+        source=config_file,
     )
 
 

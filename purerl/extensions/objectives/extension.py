@@ -12,7 +12,7 @@ from purerl.errors import InputError
 from purerl.fields import pytree, static
 from purerl.loop.extension import Extension
 from purerl.loop.trainer import MakeTrainer, Trainer
-from purerl.settings import agent_file, objective_file
+from purerl.settings import agent_file, objective_file, toml
 from purerl.settings.runs import Settings
 from purerl.types import AlgorithmFactory, Config, Environment
 
@@ -41,19 +41,31 @@ def wrap(make: MakeTrainer, options: ObjectiveOptions) -> MakeTrainer:
     return make_learner
 
 
-def keeps(options: ObjectiveOptions) -> dict[str, bytes]:
+def keeps(options: ObjectiveOptions, run: Settings) -> dict[str, bytes]:
     """Return the objective's file, which the job's folder keeps."""
-    return objective_file.copy(options.objective)
+    return objective_file.copy(_kept(options, run).objective)
+
+
+def beside(options: ObjectiveOptions) -> ObjectiveOptions:
+    """Return the options with the file that the job's folder keeps; a name of purerl's own needs none."""
+    return dataclasses.replace(options, objective=objective_file.beside(options.objective))
 
 
 def prepare(options: ObjectiveOptions, run: Settings, env: Environment) -> ObjectiveOptions:
     """Return the options with the file that the job's folder keeps; an agent's file needs none, as it only acts."""
-    if run.folder is None:
-        return options
-    if agent_file.find(run.folder):
+    if run.folder and agent_file.find(run.folder):
         return ObjectiveOptions()
-    kept = run.folder / objective_file.NAME
-    return dataclasses.replace(options, objective=str(kept)) if kept.is_file() else options
+    return _kept(options, run)
+
+
+def _kept(options: ObjectiveOptions, run: Settings) -> ObjectiveOptions:
+    """Return the options with the file that is kept in the job's folder, or beside the settings that name it."""
+    file, own = run.source, (toml.RUN.file, toml.SWEEP.file)
+    named = file is not None and (file.name in own or options.objective == objective_file.NAME)
+    from_file = file.parent if file is not None and named and "objective" not in run.given else None
+    kept = [folder / objective_file.NAME for folder in (run.folder, from_file) if folder is not None]
+    found = next((path for path in kept if path.is_file()), None)
+    return options if found is None else dataclasses.replace(options, objective=str(found))
 
 
 def _check(algorithm: AlgorithmFactory, config: Config, name: str, entry: ObjectiveEntry) -> None:
@@ -75,4 +87,5 @@ EXTENSION = Extension(
     excludes=("groups", "self_play"),
     prepare=prepare,
     keeps=keeps,
+    beside=beside,
 )

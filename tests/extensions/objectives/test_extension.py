@@ -2,6 +2,7 @@
 
 import dataclasses
 from functools import partial
+from pathlib import Path
 
 import jax
 import numpy as np
@@ -16,8 +17,13 @@ from purerl.errors import InputError
 from purerl.extensions.objectives.extension import EXTENSION, ObjectiveOptions
 from purerl.functional.drifts import DPO
 from purerl.functional.objectives import Drifting
-from purerl.run import export
+from purerl.run import export, opening
+from purerl.run.plan import made
 from purerl.settings import objective_file
+from purerl.settings.options import SearchOptions
+from purerl.settings.runs import settings
+from purerl.sweeps.plan import make_sweep_plan
+from purerl.sweeps.result import Curves, SweepResult
 
 CONFIG = PPOConfig(num_envs=4, rollout_length=8, num_minibatches=2, hidden_sizes=(8,))
 
@@ -71,6 +77,34 @@ def test_an_algorithm_that_needs_a_rule_says_so(algorithm):
 def test_no_group_learns_by_a_random_rule(algorithm, groups, why):
     with pytest.raises(InputError, match=f"lpg learns by an evolved rule and has none: {why}"):
         purerl.train(algorithm, "CoinGame", display="none", total_timesteps=64, groups=groups)
+
+
+def test_settings_in_a_folder_name_the_file_that_it_keeps(tmp_path, monkeypatch):
+    """A run's config.toml and a sweep's best.toml are used from anywhere, without the original file."""
+    monkeypatch.chdir(tmp_path)
+    small = {"num_envs": 4, "rollout_length": 8, "num_minibatches": 2, "hidden_sizes": (8,), "total_timesteps": 64}
+    Path("mine.safetensors").write_bytes(objective_file.content("dpo", Drifting(drift=DPO(alpha=5.0))))
+    run = settings("ppo", "Catch", small | {"objective": "mine.safetensors"})
+    opening.new_run(run, Path("run"), "none").close()
+    plan = make_sweep_plan(run, SearchOptions(method="grid", trials=1), {"learning_rate": [0.1]})
+    Path("sweep").mkdir()
+    kept = run.kept_files()
+    for name, content in kept.items():
+        Path("sweep", name).write_bytes(content)
+    curves = Curves.empty(plan.env_steps(), 1)
+    curves.trained[:], curves.episode_return[:] = plan.num_points, 1.0
+    SweepResult(plan, curves, [[values] for values in plan.trials], Path("sweep")).save()
+    Path("mine.safetensors").unlink()
+    Path("elsewhere").mkdir()
+    monkeypatch.chdir("elsewhere")
+    for file in ("../run/config.toml", "../sweep/best.toml"):
+        found = settings(None, None, {}, {}, Path(file))
+        objective = made(found).setup.options["objectives"].objective
+        assert float(objective_file.load(objective).objective.drift.alpha) == 5.0, file
+        assert found.kept_files() == kept, file
+    assert (
+        made(settings(None, None, {"objective": "dpo"}, {}, Path(file))).setup.options["objectives"].objective == "dpo"
+    )
 
 
 def test_a_job_keeps_its_objective(tmp_path):
