@@ -11,7 +11,13 @@ class ObjectiveEntry(NamedTuple):
     argument: str  # of the algorithm
     summary: str
     source: str
+    unused: tuple[str, ...] = ()  # settings of the algorithm that then have no effect
 
+
+CLIP = ("clip_epsilon", "clip_epsilon_schedule")
+LOSS = (*CLIP, "value_coefficient", "entropy_coefficient", "entropy_coefficient_schedule")
+LOSS += ("value_clip", "value_huber_delta")
+STEP = ("learning_rate", "learning_rate_schedule", "max_grad_norm")
 
 OBJECTIVES: dict[str, ObjectiveEntry] = {
     "lpo": ObjectiveEntry(
@@ -20,6 +26,7 @@ OBJECTIVES: dict[str, ObjectiveEntry] = {
         argument="objective",
         summary="a network on top of PPO's clip",
         source="Lu et al. 2022, arXiv:2210.05639",
+        unused=CLIP,
     ),
     "lpo-zero": ObjectiveEntry(
         start="purerl.evolution.candidates:lpo_zero",
@@ -27,6 +34,7 @@ OBJECTIVES: dict[str, ObjectiveEntry] = {
         argument="objective",
         summary="a network that starts without a drift",
         source="Lu et al. 2022, arXiv:2210.05639",
+        unused=CLIP,
     ),
     "valid": ObjectiveEntry(
         start="purerl.evolution.candidates:valid_network",
@@ -34,6 +42,7 @@ OBJECTIVES: dict[str, ObjectiveEntry] = {
         argument="objective",
         summary="a network times r - 1 - log r",
         source="this project",
+        unused=CLIP,
     ),
     "ppo": ObjectiveEntry(
         start="purerl.evolution.candidates:ppo",
@@ -41,6 +50,7 @@ OBJECTIVES: dict[str, ObjectiveEntry] = {
         argument="objective",
         summary="PPO's clip, 1 number",
         source="Schulman et al. 2017, arXiv:1707.06347",
+        unused=CLIP,
     ),
     "dpo": ObjectiveEntry(
         start="purerl.evolution.candidates:dpo",
@@ -48,6 +58,7 @@ OBJECTIVES: dict[str, ObjectiveEntry] = {
         argument="objective",
         summary="LPO's closed form, 2 numbers",
         source="Lu et al. 2022, arXiv:2210.05639",
+        unused=CLIP,
     ),
     "kl": ObjectiveEntry(
         start="purerl.evolution.candidates:kl",
@@ -55,6 +66,7 @@ OBJECTIVES: dict[str, ObjectiveEntry] = {
         argument="objective",
         summary="KL penalty, 1 number",
         source="Schulman et al. 2017, arXiv:1707.06347",
+        unused=CLIP,
     ),
     "spo": ObjectiveEntry(
         start="purerl.evolution.candidates:spo",
@@ -62,6 +74,7 @@ OBJECTIVES: dict[str, ObjectiveEntry] = {
         argument="objective",
         summary="squared drift, 1 number",
         source="Xie et al. 2024, arXiv:2401.16025",
+        unused=CLIP,
     ),
     "recovery": ObjectiveEntry(
         start="purerl.evolution.candidates:recovery",
@@ -76,6 +89,7 @@ OBJECTIVES: dict[str, ObjectiveEntry] = {
         argument="loss",
         summary="the complete loss of PPO, 3 numbers",
         source="this project",
+        unused=LOSS,
     ),
     "lpg": ObjectiveEntry(
         start="purerl.evolution.candidates:lpg",
@@ -104,5 +118,6 @@ OBJECTIVES: dict[str, ObjectiveEntry] = {
         argument="optimizer",
         summary="an optimizer",
         source="Goldie et al. 2024, arXiv:2407.07082",
+        unused=STEP,
     ),
 }

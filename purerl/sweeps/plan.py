@@ -2,7 +2,7 @@
 
 import dataclasses
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -17,9 +17,10 @@ from purerl.host_environment import HostSource, not_inside_jit
 from purerl.loop.extension import MakeFromSetup, Setup, may_change, with_values
 from purerl.loop.population import AXIS, RETURN
 from purerl.loop.train import curve_points, whole_updates
-from purerl.run.plan import made
+from purerl.run.plan import Made, made
 from purerl.run.program import as_leaf
 from purerl.settings import ranges, toml
+from purerl.settings.extensions import owner_of
 from purerl.settings.options import DESIGNS, SearchOptions, checked, make_options
 from purerl.settings.runs import Settings, sections, settings
 from purerl.settings.values import to_text
@@ -108,9 +109,10 @@ def make_sweep_plan(run: Settings, options: SearchOptions, over: Mapping[str, ob
     checked(options)
     _check_size(run, options, len(over))
     mesh = _mesh(run, options)
-    found = made(run)
+    found = made(dataclasses.replace(run, given=(*run.given, *over)))
     if isinstance(found.env, HostSource):
         raise not_inside_jit(found.env, "a sweep")
+    _check_extensions(over, run, found)
     dimensions = ranges.bind(over, found.setup)
     method = options.method if options.method in DESIGNS else "random"
     trials = design.trials(dimensions, method, options.trials, run.options.seed)
@@ -135,6 +137,15 @@ def make_sweep_plan(run: Settings, options: SearchOptions, over: Mapping[str, ob
     if options.method == "pbt":
         _check_population(plan)
     return plan
+
+
+def _check_extensions(over: Iterable[str], run: Settings, found: Made) -> None:
+    """Reject a search over the option that turns an extension on, unless each trial uses the extension."""
+    for name in over:
+        row = owner_of(run.extensions, name)
+        if row is not None and row not in found.extensions:
+            flag = f"--{name.replace('_', '-')}"
+            raise InputError(f"{name} turns the extension {row.name} on: to search over it, also give {flag} a value")
 
 
 def _check_size(run: Settings, options: SearchOptions, dimensions: int) -> None:

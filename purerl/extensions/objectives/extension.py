@@ -55,7 +55,10 @@ def prepare(options: ObjectiveOptions, run: Settings, env: Environment) -> Objec
     """Return the options with the file that the job's folder keeps; an agent's file needs none, as it only acts."""
     if run.folder and agent_file.find(run.folder):
         return ObjectiveOptions()
-    return _kept(options, run)
+    options = _kept(options, run)
+    if run.folder is None and options.objective != "none":
+        _check_unused(options.objective, run)
+    return options
 
 
 def _kept(options: ObjectiveOptions, run: Settings) -> ObjectiveOptions:
@@ -66,6 +69,15 @@ def _kept(options: ObjectiveOptions, run: Settings) -> ObjectiveOptions:
     kept = [folder / objective_file.NAME for folder in (run.folder, from_file) if folder is not None]
     found = next((path for path in kept if path.is_file()), None)
     return options if found is None else dataclasses.replace(options, objective=str(found))
+
+
+def _check_unused(name: str, run: Settings) -> None:
+    """Reject settings that the user gave, or numbers that the agent tunes, if the objective replaces them."""
+    unused = objective_file.load(name).entry.unused
+    tuned = getattr(run.extension_options.get("self_tuning"), "self_tune", ())
+    for setting in (*run.given, *tuned):
+        if setting in unused:
+            raise InputError(f"objective '{name}' replaces {setting}, which would have no effect: leave it out")
 
 
 def _check(algorithm: AlgorithmFactory, config: Config, name: str, entry: ObjectiveEntry) -> None:

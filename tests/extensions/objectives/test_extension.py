@@ -19,7 +19,7 @@ from purerl.functional.drifts import DPO
 from purerl.functional.objectives import Drifting
 from purerl.run import export, opening
 from purerl.run.plan import made
-from purerl.settings import objective_file
+from purerl.settings import objective_file, ranges
 from purerl.settings.options import SearchOptions
 from purerl.settings.runs import settings
 from purerl.sweeps.plan import make_sweep_plan
@@ -79,6 +79,43 @@ def test_no_group_learns_by_a_random_rule(algorithm, groups, why):
         purerl.train(algorithm, "CoinGame", display="none", total_timesteps=64, groups=groups)
 
 
+@pytest.mark.parametrize(
+    ("given", "why"),
+    [
+        (
+            {"objective": "dpo", "clip_epsilon": 0.3},
+            "objective 'dpo' replaces clip_epsilon, which would have no effect",
+        ),
+        ({"objective": "zoo/open", "learning_rate": 0.1}, "'zoo/open' replaces learning_rate"),
+        ({"objective": "actor-critic", "self_tune": ("value_coefficient",)}, "replaces value_coefficient"),
+    ],
+)
+def test_settings_without_effect_are_refused(given, why):
+    with pytest.raises(InputError, match=why):
+        made(settings("ppo", "Catch", given))
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("name", ["dpo", "actor-critic", "zoo/open"])
+def test_no_setting_that_is_refused_has_an_effect(name):
+    """And each other one has, over an update of two epochs."""
+    entry, objective = objective_file.load(name)
+    config, env, key = (
+        dataclasses.replace(CONFIG, learning_rate=0.1, num_epochs=2),
+        purerl.make("Catch"),
+        jax.random.key(0),
+    )
+
+    def learned(config):
+        trainer = purerl.make_trainer(partial(ppo, **{entry.argument: objective}), env, config)
+        return jax.device_get(trainer.step(trainer.init(key))[0].agent.params)
+
+    numbers = ("clip_epsilon", "value_coefficient", "entropy_coefficient", "learning_rate", "max_grad_norm")
+    same = lambda change: jax.tree.all(jax.tree.map(np.array_equal, learned(config), learned(change)))
+    idle = {name for name in numbers if same(dataclasses.replace(config, **{name: 0.003}))}
+    assert idle == set(numbers) & set(entry.unused)
+
+
 def test_settings_in_a_folder_name_the_file_that_it_keeps(tmp_path, monkeypatch):
     """A run's config.toml and a sweep's best.toml are used from anywhere, without the original file."""
     monkeypatch.chdir(tmp_path)
@@ -105,6 +142,19 @@ def test_settings_in_a_folder_name_the_file_that_it_keeps(tmp_path, monkeypatch)
     assert (
         made(settings(None, None, {"objective": "dpo"}, {}, Path(file))).setup.options["objectives"].objective == "dpo"
     )
+
+
+def test_a_sweep_over_objectives():
+    options = SearchOptions(method="grid", trials=4)
+    plan = lambda given, over: make_sweep_plan(settings("ppo", "Catch", given), options, dict([ranges.parse(over)]))
+    assert [trial["objective"] for trial in plan({"objective": "dpo"}, "objective=dpo,zoo/lpo").trials] == [
+        "dpo",
+        "zoo/lpo",
+    ]
+    with pytest.raises(InputError, match="turns the extension objectives on: to search over it, also give --objective"):
+        plan({}, "objective=dpo,zoo/lpo")
+    with pytest.raises(InputError, match="objective 'dpo' replaces clip_epsilon"):
+        plan({"objective": "dpo"}, "clip_epsilon=0.1,0.2")
 
 
 def test_a_job_keeps_its_objective(tmp_path):
