@@ -121,6 +121,7 @@ ROOMS = {
         "xla",
     },
     "evolution": {
+        "agent_groups",
         "catalog",
         "devices",
         "errors",

@@ -7,6 +7,7 @@ import jax
 import jax.numpy as jnp
 from jax.flatten_util import ravel_pytree
 
+from purerl import agent_groups
 from purerl.errors import InputError, check_arguments, told
 from purerl.evolution.inner_loop import Learner, Plug, Task
 from purerl.functional.objectives import check_objective
@@ -90,6 +91,11 @@ def check_search(candidate: PyTree, learner: Learner, tasks: Sequence[Task]) -> 
     """
     if not tasks:
         raise InputError("there is no task to evolve on: give at least one, such as CartPole-v1")
+    for task in tasks:
+        if groups := agent_groups.sizes(task.env):
+            raise InputError(
+                f"{task.name} has groups of agents, {', '.join(groups)}; an evolution needs tasks of one agent"
+            )
     kinds = {task.name: type(task.env.action_space).__name__ for task in tasks}
     if len(set(kinds.values())) > 1:
         listed = ", ".join(f"{name} ({kind})" for name, kind in kinds.items())

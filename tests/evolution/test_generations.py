@@ -137,6 +137,10 @@ PENDULUM = Task("Pendulum-v1", purerl.make("Pendulum-v1"), CONFIG, 256)
             {"tasks": [TASK, PENDULUM]},
             r"tasks must have actions of one kind: CartPole-v1 \(Discrete\), Pendulum-v1 \(Box\)",
         ),
+        (
+            {"tasks": [Task("CoinGame", purerl.make("CoinGame"), CONFIG, 256)]},
+            "CoinGame has groups of agents, blue, red; an evolution needs tasks of one agent",
+        ),
         ({"tasks": []}, "there is no task to evolve on"),
         ({"candidate": Clip(epsilon=float("nan"))}, "objective Clip has a loss of nan"),
         (
