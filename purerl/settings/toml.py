@@ -48,8 +48,18 @@ EVOLUTION = JobKind(noun="evolution", command="evolve", file="evolve.toml")
 
 def no_job(kind: JobKind, folder: Path | str) -> InputError:
     """Return the error for a folder that is missing or does not hold a job of this kind."""
-    why = f"it has no {kind.file}" if os.path.isdir(folder) else "no such folder"
-    return InputError(f"there is no {kind.noun} in {folder}: {why}")
+    if not os.path.isdir(folder):
+        return InputError(f"there is no {kind.noun} in {folder}: no such folder")
+    other = _other_job(kind, Path(folder))
+    instead = f", it holds {'an' if other.noun[0] in 'aeiou' else 'a'} {other.noun}" if other else ""
+    return InputError(f"there is no {kind.noun} in {folder}: it has no {kind.file}{instead}")
+
+
+def _other_job(kind: JobKind, folder: Path) -> JobKind | None:
+    """Return the kind of the job in a folder that has none of this kind; None if there is none."""
+    if os.path.lexists(folder / kind.file):
+        return None
+    return next((other for other in (RUN, SWEEP, EVOLUTION) if os.path.isfile(folder / other.file)), None)
 
 
 def taken(folder: Path) -> InputError:
@@ -77,6 +87,8 @@ def read(path: Path) -> dict[str, Any]:
     Raises:
       InputError: if it cannot be read, is no TOML, or has another format of purerl's.
     """
+    if path.name == RUN.file and _other_job(RUN, path.parent):
+        raise no_job(RUN, path.parent)
     table = reading.toml(_text_of(path), path)
     written = table.get("format", FORMAT)
     if written != FORMAT:

@@ -46,6 +46,14 @@ def test_folders_that_are_refused(tmp_path, text, message):
         toml.read_folder(tmp_path, toml.SWEEP, "over", "search")
 
 
+def test_a_folder_of_another_job_says_so(tmp_path):
+    """`purerl report` and --config read the file, other commands the folder."""
+    (tmp_path / toml.EVOLUTION.file).touch()
+    for read in (lambda: toml.read(toml.file_of(tmp_path)), lambda: toml.read_folder(tmp_path, toml.RUN)):
+        with pytest.raises(InputError, match=r"no run in .*: it has no config.toml, it holds an evolution"):
+            read()
+
+
 def test_no_folder(tmp_path):
     with pytest.raises(InputError, match=r"there is no run in .*: it has no config.toml"):
         toml.read_folder(tmp_path, toml.RUN)
