@@ -4,6 +4,7 @@ A candidate is any part that plugs into an algorithm, such as an objective; its 
 """
 
 from collections.abc import Sequence
+from functools import partial
 from typing import Any, NamedTuple
 
 import jax
@@ -95,7 +96,9 @@ def make_evolution(
         shaped = _wins(scores) if fitness == "wins" else _combine(_shape(per_task, shaping), shaping, across_tasks)
         if weight_decay:
             shaped = shaped - weight_decay * jnp.mean(candidates**2, axis=1)
-        updated = strategy.tell(asked, candidates, shaped)
+        told = strategy.tell(asked, candidates, shaped)
+        lost = _turned_nan(state.strategy, told) | ~jnp.all(jnp.isfinite(strategy.mean(told)))
+        updated = jax.tree.map(partial(jnp.where, lost), state.strategy, told)  # a deviation that fell to 0, mostly
         report = Generation(
             fitness=per_task,
             failed=~jnp.isfinite(per_task),
@@ -105,6 +108,16 @@ def make_evolution(
         return EvolutionState(strategy=updated, key=state.key, generation=state.generation + 1), report
 
     return Method(init=init, step=step, tree=tree, center=lambda state: strategy.mean(state.strategy), size=start.size)
+
+
+def _turned_nan(old: PyTree, new: PyTree) -> Array:
+    """Return whether a number of a strategy's state is NaN that was not, bool[]; some begin as NaN."""
+    turned = [
+        jnp.any(jnp.isnan(after) & ~jnp.isnan(before))
+        for before, after in zip(jax.tree.leaves(old), jax.tree.leaves(new), strict=True)
+        if jnp.issubdtype(after.dtype, jnp.floating)
+    ]
+    return jnp.any(jnp.stack(turned)) if turned else jnp.bool_(False)
 
 
 def _shape(fitness: Array, shaping: str) -> Array:

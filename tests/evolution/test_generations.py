@@ -11,6 +11,7 @@ from jax.flatten_util import ravel_pytree
 import purerl
 from purerl.devices.sharding import make_mesh
 from purerl.errors import InputError
+from purerl.evolution import generations
 from purerl.evolution.generations import _combine, _wins, make_evolution
 from purerl.evolution.inner_loop import Task
 from purerl.evolution.method import flatten
@@ -48,6 +49,22 @@ def test_the_first_generation_tells_its_candidates_apart(once):
     assert np.ptp(fitness[0]) > 0.1
     first, _ = flatten(START)
     assert np.abs(center - first).max() > 1e-3
+
+
+@pytest.mark.long
+def test_a_search_that_collapses_keeps_its_center(monkeypatch):
+    """As CMA-ES does where all candidates are equally good: its deviation falls to 0, and its update divides by it."""
+
+    class Collapsing(OpenES):
+        def tell(self, state, candidates, fitness):
+            return state._replace(mean=state.mean / jnp.std(fitness), generation=state.generation + 1)
+
+    monkeypatch.setattr(generations, "lifetimes", lambda *_, keys, **__: jnp.zeros(keys.shape))
+    evolution = make_evolution(START, LEARNER, [TASK], Collapsing(population=4, start_sigma=0.5))
+    state = evolution.init(jax.random.key(0))
+    after, _ = evolution.step(state)
+    np.testing.assert_array_equal(evolution.center(after), evolution.center(state))
+    assert int(after.generation) == 1
 
 
 @pytest.mark.long
