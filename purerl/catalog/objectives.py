@@ -82,6 +82,7 @@ OBJECTIVES: dict[str, ObjectiveEntry] = {
         argument="objective",
         summary="good actions recover faster, 2 numbers",
         source="this project",
+        unused=CLIP,
     ),
     "actor-critic": ObjectiveEntry(
         start="purerl.evolution.candidates:actor_critic",

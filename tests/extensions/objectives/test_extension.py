@@ -95,6 +95,10 @@ def test_settings_without_effect_are_refused(given, why):
         made(settings("ppo", "Catch", given))
 
 
+def test_each_part_of_ppo_replaces_a_setting():
+    assert all(entry.unused for entry in OBJECTIVES.values() if entry.algorithm == "ppo")
+
+
 @pytest.mark.long
 @pytest.mark.parametrize("name", ["dpo", "actor-critic", "zoo/open"])
 def test_no_setting_that_is_refused_has_an_effect(name):
