@@ -229,7 +229,9 @@ def disco(
             discount=config.discount,
             trace_lambda=config.trace_lambda,
         )
-        targets, rule_state = (given or agent.rule)(agent.rule_state, inputs)
+        follow = agent.rule if given is None else given
+        assert follow is not None
+        targets, rule_state = follow(agent.rule_state, inputs)
         targets = targets._replace(policy=mask_illegal(targets.policy, action_mask(batch.observation)))
         gradient, metrics = jax.grad(loss, has_aux=True)(agent.params, batch, inputs, targets)
         params, opt_state = apply_gradients(optimizer_at(agent.num_updates), gradient, agent.opt_state, agent.params)
