@@ -15,7 +15,8 @@ pytestmark = pytest.mark.publish
 
 NOTEBOOKS = {path.stem: path for path in sorted((Path(__file__).parent.parent / "notebooks").glob("*.ipynb"))}
 SMALL = {  # what replaces the first cell of code
-    "discover_an_objective": "POPULATION, GENERATIONS, STEPS, SEEDS, MINUTES, HELD_OUT = 4, 2, 1_024, 3, 8.0, []",
+    "discover_an_objective": "POPULATION, GENERATIONS, STEPS, SEEDS, MINUTES = 4, 2, 1_024, 3, 8.0\n"
+    "HELD_OUT, UNSEEN = [], ['FourRooms']",
     "first_steps": "STEPS, SEEDS = 4_096, 2",
     "seeds_and_gravity": "STEPS, SEEDS = 20_480, 2",
     "self_play": "STEPS, VERSIONS = 16_384, 2",
