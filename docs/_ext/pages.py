@@ -40,8 +40,7 @@ def expand(app: Any, page: str, source: list[str]) -> None:
         source[0] = environment_pages.expand(name, source[0])
     if folder in LINKED:
         source[0] = source[0].replace("](../docs/", "](/")
-    else:
-        source[0] = re.sub(rf"\]\((?:\.\./)+({'|'.join(LINKED)})/([^)#]*)\.(?:md|ipynb)", r"](/\1/\2", source[0])
+    source[0] = re.sub(rf"\]\((?:\.\./)+({'|'.join(LINKED)})/([^)#]*)\.(?:md|ipynb)", r"](/\1/\2", source[0])
     if not page.startswith("notebooks"):
         source[0] = md.linked(source[0])
 

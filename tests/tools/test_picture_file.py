@@ -6,7 +6,7 @@ from PIL import Image
 
 from purerl.reporting import plot
 
-pytestmark = pytest.mark.publish
+pytestmark = [pytest.mark.publish, pytest.mark.pictures]
 
 
 def test_a_picture_keeps_its_look_in_fewer_bytes(script, tmp_path):

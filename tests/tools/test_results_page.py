@@ -46,6 +46,7 @@ def test_every_missed_reference_has_its_reason(script, files):
     assert decided[1:] == [reasons[task.strip("| "), label] for task, label in missed]
 
 
+@pytest.mark.pictures
 def test_pictures_and_tables_of_one_task(script, files, tmp_path):
     figure = script.FIGURES[0]
     publish(script, files, figure, tmp_path)
