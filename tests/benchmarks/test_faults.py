@@ -159,8 +159,9 @@ def test_a_failing_rename_is_survived_and_not_tried_again(tmp_path):
 
 def test_a_leak_is_looked_for_in_jobs_without_an_end():
     assert "10000000" in leaks.endless(kinds.KINDS["ppo"].words)
-    words = leaks.endless(kinds.KINDS["sweep, halving"].words)
-    assert words[words.index("--trials") + 1] == "20000" and words[words.index("--chunk") + 1] == "1"
+    for kind, trials, flag in (("sweep, random", "20000", "--chunk"), ("sweep, halving", "2000", "--slots")):
+        words = leaks.endless(kinds.KINDS[kind].words)
+        assert words[words.index("--trials") + 1] == trials and words[words.index(flag) + 1] == "1"
     assert "10000" in leaks.endless(kinds.KINDS["sweep, pbt"].words)
 
 
