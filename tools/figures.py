@@ -225,7 +225,7 @@ MISSED = {  # (task, label) -> why the reference is missed
         "no algorithm here exceeds -146, so the published -130 was probably measured on different starting states."
     ),
     ("Freeway-MinAtar", "ppo"): (
-        "less than one crossing, at half the frames of the reference. After 2e7, three seeds reached 64.4."
+        "about one crossing, at half the frames of the reference. After 2e7, three seeds reached 64.4."
     ),
     ("jaxmarl/MPE_simple_spread_v3", "qmix"): (
         "JaxMARL adds agent ids to the observations. Without them, its algorithm ends at -21.3 in four seeds. With "
