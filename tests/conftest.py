@@ -16,8 +16,13 @@ import importlib.metadata
 import os
 import re
 import shutil
+import sys
 from pathlib import Path
 
+if sys.dont_write_bytecode:  # as in many containers: every process would compile all modules again, for two seconds
+    sys.dont_write_bytecode = False
+    sys.pycache_prefix = os.environ["PYTHONPYCACHEPREFIX"] = str(Path(__file__).parents[1] / ".cache" / "bytecode")
+    os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 os.environ["XLA_FLAGS"] = " ".join(
     (
         "--xla_force_host_platform_device_count=2",
