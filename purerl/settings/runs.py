@@ -251,7 +251,7 @@ def defaults(table: Mapping[str, Any]) -> dict[str, Any]:
 
 def dump(run: Settings, env: Environment | HostSource) -> str:
     """Return a run's complete config.toml, with all environment parameters, including the defaults."""
-    return toml.text("purerl train --config THIS_FILE runs it again", sections(run, env))
+    return toml.text("Run it again with: purerl train --config THIS_FILE", sections(run, env))
 
 
 def _without_tables(options: object) -> dict[str, object]:

@@ -243,7 +243,7 @@ def dump_sweep(plan: SweepPlan) -> str:
     runs = sections(plan.settings, plan.setup.env)
     over = {name: str(dimension) for name, dimension in plan.dimensions.items()}
     return toml.text(
-        "purerl sweep --resume THIS_FOLDER goes on with it", {**runs, "[search]": plan.options, "[over]": over}
+        "Resume it with: purerl sweep --resume THIS_FOLDER", {**runs, "[search]": plan.options, "[over]": over}
     )
 
 
