@@ -126,6 +126,7 @@ DISCOVERIES = {
         words="--hidden-sizes 32,32 --population 16 --shaping rank --generations 40 --sigma 0.1 "
         "--meta-learning-rate 0.03",
         about="An optimizer that replaces Adam. Its network makes no steps at first. It was evolved on smaller agents.",
+        config={name: value for name, value in CONFIG.items() if name != "learning_rate"},  # which it replaces
     ),
 }
 ABLATIONS = {  # evolutions of "lpo" with one change each

@@ -25,7 +25,7 @@ from purerl.evolution.meta_gradient import make_meta_gradient
 from purerl.evolution.method import Method, check_kinds, flatten
 from purerl.evolution.strategies import check_strategy, make_strategy
 from purerl.evolution.tasks import RedrawFields, make_task, share_parameters
-from purerl.settings import toml
+from purerl.settings import objective_file, toml
 from purerl.settings.options import EvolveOptions, checked, make_options
 from purerl.types import PyTree
 
@@ -114,8 +114,12 @@ def make_plan(
       options: how it goes.
       flags: fields of the algorithm's config, of every task; total_timesteps is the length of a training.
       parameters: fields of the environments that have them; a text LOW:HIGH is drawn anew for each training.
+
+    Raises:
+      InputError: if the objective replaces one of the flags, among other reasons.
     """
     entry = registry.objective(objective)
+    objective_file.check_unused(objective, entry, flags or {})
     flags = {"total_timesteps": LIFETIME} | dict(flags or {})
     shared = share_parameters(tasks, parameters or {})
     runs = {name: (flags, shared[name]) for name in tasks}
@@ -271,4 +275,4 @@ def _text(
         tables[f'[task."{task.name}"]'] = task.config
         tables[f'[task."{task.name}".env]'] = values | {name: str(over) for name, over in drawn.items()}
     head = {"": head, "[evolution]": options}
-    return toml.text("purerl evolve --resume THIS_FOLDER goes on with it", head | tables)
+    return toml.text("Resume it with: purerl evolve --resume THIS_FOLDER", head | tables)

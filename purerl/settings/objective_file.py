@@ -4,7 +4,7 @@ Reading one runs nothing: the file names an entry of `purerl.catalog.objectives`
 module:name that the user trusts.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -66,6 +66,13 @@ def check_rule(name: str, factory: Any, fix: str) -> None:
     parts = {entry.argument for entry in OBJECTIVES.values() if entry.algorithm == name}
     if not parts & set(getattr(factory, "keywords", {})):
         raise InputError(f"{name} learns by an evolved {min(parts)} and has none: {fix}")
+
+
+def check_unused(name: str, entry: ObjectiveEntry, given: Iterable[str]) -> None:
+    """Raise an `InputError` if one of the given settings is among those that the objective replaces."""
+    for setting in given:
+        if setting in entry.unused:
+            raise InputError(f"objective '{name}' replaces {setting}, which would have no effect: leave it out")
 
 
 def content(name: str, objective: object, about: Mapping[str, str] = MappingProxyType({})) -> bytes:

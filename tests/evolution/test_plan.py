@@ -27,6 +27,12 @@ def test_a_wrong_range_is_told_of_the_task():
         make_plan("dpo", ["CartPole-v1"], EvolveOptions(population=4), SMALL, {"gravity": "5:heavy"})
 
 
+@pytest.mark.parametrize(("objective", "setting"), [("open", "learning_rate"), ("actor-critic", "value_coefficient")])
+def test_a_setting_that_the_objective_replaces_is_refused(objective, setting):
+    with pytest.raises(InputError, match=f"objective '{objective}' replaces {setting}, which would have no effect"):
+        make_plan(objective, ["Catch"], EvolveOptions(population=4), {setting: 0.1})
+
+
 def test_a_rule_from_python_belongs_to_its_algorithm():
     """Which `meta_evaluate` needs."""
     task = Task("Catch", purerl.make("Catch"), LPGConfig(num_envs=2, rollout_length=9), 90)

@@ -73,11 +73,8 @@ def _kept(options: ObjectiveOptions, run: Settings) -> ObjectiveOptions:
 
 def _check_unused(name: str, run: Settings) -> None:
     """Reject settings that the user gave, or numbers that the agent tunes, if the objective replaces them."""
-    unused = objective_file.load(name).entry.unused
     tuned = getattr(run.extension_options.get("self_tuning"), "self_tune", ())
-    for setting in (*run.given, *tuned):
-        if setting in unused:
-            raise InputError(f"objective '{name}' replaces {setting}, which would have no effect: leave it out")
+    objective_file.check_unused(name, objective_file.load(name).entry, (*run.given, *tuned))
 
 
 def _check(algorithm: AlgorithmFactory, config: Config, name: str, entry: ObjectiveEntry) -> None:
