@@ -9,6 +9,7 @@ import numpy as np
 
 from purerl import stats
 from purerl.evolution.meta_evaluate import improvement
+from purerl.reporting import metrics_csv
 from purerl.reporting.files import write_whole
 
 HEAD = """# Discovered objectives
@@ -21,6 +22,9 @@ of the whole algorithm, has its own. The score is the mean return over a trainin
 *Tuned PPO* has the best of {trials} settings of the learning rate, the clip range and the clip of the value. The search
 used {training_runs:,} training runs on the same tasks, about as many as the longest evolution below. It chose a
 learning rate of {learning_rate:.2g}, a clip range of {clip_epsilon:.2g}, and {value_clip}.
+
+The objective published is the center of the last population. Sigma is how far the candidates spread around it. A wide
+population can score less than its center, so its mean score may fall while the center improves.
 """
 FINDINGS = """
 ## Findings
@@ -192,7 +196,7 @@ def _discovery(folder: Path, name: str, about: str, command: str) -> str:
         f"\n## {name}\n\n{about}\n`--objective zoo/{name}` trains with it.\n\n",
         f"    {_wrapped(command)}\n\n",
         f"{summary['generations']:,} generations, {summary['trainings']:,} training runs{cost}. The mean score of the "
-        f"population went from\n{summary['mean_first']:.3g} to {summary['mean_last_tenth']:.3g}.\n\n",
+        f"population went from\n{summary['mean_first']:.3g} to {summary['mean_last_tenth']:.3g}{_widened(folder)}.\n\n",
         f"![Fitness over generations]({name}/fitness.png)\n",
     ]
     if (folder / "heat_maps.png").exists():
@@ -205,6 +209,13 @@ def _discovery(folder: Path, name: str, about: str, command: str) -> str:
         else:
             lines.append("\nNone of the closed forms that `purerl evolve` knows is close to its drift.\n")
     return "".join(lines)
+
+
+def _widened(folder: Path) -> str:
+    """Return how sigma changed; nothing where it did not."""
+    sigma = metrics_csv.read(folder / "generations.csv", needed=()).get("sigma", np.zeros(1))
+    first, last = (f"{float(x):.2g}" for x in (sigma[0], sigma[-1]))
+    return f", and sigma from {first} to {last}" if first != last else ""
 
 
 def _wrapped(command: str, width: int = 100) -> str:
