@@ -3,6 +3,7 @@
 import dataclasses
 import re
 from collections.abc import Iterator, Sequence
+from pathlib import Path
 from typing import Any, NamedTuple
 
 from purerl.errors import unknown
@@ -80,6 +81,11 @@ class Figure(NamedTuple):
         return f"{self.reference} ({self.source}{of})"
 
     @property
+    def needs(self) -> str:
+        """The file that its training needs and the repository does not hold; "" where there is none."""
+        return self.changes.get("weights", "")
+
+    @property
     def label(self) -> str:
         """Its name in pictures and file names."""
         names = (self.algorithm, self.variant, self.peer and f"by-{self.peer}")
@@ -118,6 +124,11 @@ def _beside(ours: Figure, peer: str, **changes: Any) -> list[Figure]:
     `changes` are settings of the peer alone: those that it ships with, where it learns more by them than by ours.
     """
     return [ours, ours._replace(seeds=min(ours.seeds, 2), peer=peer, changes=ours.changes | changes)]
+
+
+def _disco(task: str, seeds: int = 10) -> Figure:
+    """Return the figure of Disco103, whose weights a user downloads."""
+    return Figure(task=task, algorithm="disco", seeds=seeds, changes={"weights": "disco_103.npz"})
 
 
 def _three(task: str, algorithm: str) -> Figure:
@@ -187,6 +198,7 @@ FIGURES = (
         for task, by_name in REFERENCES.items()
         for name, (reference, source) in by_name.items()
     ),
+    *(_disco(task) for task in ("CartPole-v1", "Acrobot-v1")),
     *_games(),
     Figure(task="Breakout-MinAtar", algorithm="rainbow", seeds=SEEDS),
     *(figure for game in GYMNAX_LIMITS for figure in _beside(_as_gymnax(game), "purejaxql")),
@@ -279,9 +291,11 @@ def settings_for(figure: Figure, seeds: int | None = None) -> Settings:
 
 
 def with_settings(figures: Sequence[Figure]) -> Iterator[Figure]:
-    """Return the figures that `configs/` has settings for, and tell of the others."""
+    """Return the figures that can be trained here, and print why the others cannot."""
     for figure in figures:
-        if runs.defaults_path(figure.algorithm, figure.task).is_file():
-            yield figure
-        else:
+        if not runs.defaults_path(figure.algorithm, figure.task).is_file():
             print(f"{figure.label} on {figure.task}: left out, as configs/ has no settings for it yet")
+        elif figure.needs and not Path(figure.needs).is_file():
+            print(f"{figure.label} on {figure.task}: left out, as {figure.needs} is not in this folder")
+        else:
+            yield figure

@@ -238,7 +238,7 @@ def check(figure: Figure, results: Path = FOLDER, steps: int = CHECK_STEPS) -> C
 def check_all(figures: Sequence[Figure]) -> int:
     """Compare all published curves; return the exit code, 1 if one got worse."""
     worse = 0
-    for figure in figures:
+    for figure in with_settings(figures):
         elsewhere = figure.peer or figure.task.partition("/")[0] in HOST_SUITES
         if elsewhere or not path_of(figure.task, figure.label).exists():
             continue

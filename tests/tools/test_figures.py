@@ -21,6 +21,15 @@ def test_those_without_settings_in_configs_are_told(script, capsys):
     assert capsys.readouterr().out.startswith("redq on CartPole-v1: left out, as configs/ has no settings")
 
 
+def test_those_whose_file_is_not_here_are_told(script, capsys, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    figure = next(figure for figure in script.FIGURES if figure.needs)
+    assert list(script.with_settings([figure])) == []
+    assert "left out, as disco_103.npz is not in this folder" in capsys.readouterr().out
+    (tmp_path / figure.needs).touch()
+    assert list(script.with_settings([figure])) == [figure]
+
+
 def test_unknown_names_are_errors(script):
     with pytest.raises(InputError, match="did you mean 'CartPole-v1'"):
         script.select(["Cartpole-v1"], [])
