@@ -2,7 +2,7 @@
 
 Before each action a tree grows from the current state, guided by a network that predicts a policy and a value. The
 network then learns the improved policy of the tree and the returns. With `--self-play 8` one network plays both sides
-of a turn-based game; each value is that of the side to move. Continuous actions are sampled from the policy at each
+of a turn-based game; each value is for the side to move. Continuous actions are sampled from the policy at each
 node, and MCTS chooses among the samples: `purerl train alphazero Pendulum-v1`. MuZero builds on this file.
 Source: Silver et al. (2018), doi:10.1126/science.aar6404; the default MCTS: Danihelka et al. (2022), "Policy
 improvement by planning with Gumbel", openreview.net/forum?id=bERaNdoegnO; sampled actions: Hubert et al. (2021),
@@ -81,9 +81,9 @@ def alphazero(
 
         loss = -sum_a w(a) log pi(a|s) + c_v (V(s) - G)^2 / 2 - c_e H(pi)
 
-    with a the candidate actions at the root (all of a discrete space, or samples of the policy), w the policy of the
-    MCTS, and G the lambda return over its root values, whose sign changes with the side to move. A fraction epsilon of
-    the actions is sampled uniformly, so that self-play sees more than one game; G ends before them.
+    a: the candidate actions at the root, all of a discrete space or samples of the policy; w: the policy of the MCTS;
+    G: the lambda return over its root values, whose sign changes with the side to move. A fraction epsilon of the
+    actions is sampled uniformly, so that self-play sees more than one game; G ends before them.
     Each transition of a tree is stepped once, so a tree has one sample of a stochastic environment. The model sees the
     whole state, including what the observation hides.
 
@@ -221,7 +221,7 @@ def new_agent(
       params: the parameters of its network.
       optimizer_at: the optimizer.
       spec: the environment's spaces.
-      config: the settings, which say whether observations are normalized.
+      config: the settings, such as whether observations are normalized.
     """
     return PolicyAgent(
         params=params,
@@ -249,7 +249,7 @@ def learn_from_search(
     Args:
       agent: before the update.
       key: for the orders of the minibatches.
-      rollout: [T, B], with the observations that the agent's statistics are of.
+      rollout: [T, B], with the observations that update the agent's statistics.
       batch: [T, B, ...], a record with the field `mask`.
       value_target: f32[T, B], the targets of the root's values, on the network's scale.
       loss: the mean over a minibatch.

@@ -89,7 +89,7 @@ def crossq(
         value=smallest,
     )  # whose critics' parameters are (params, running statistics)
     buffer = replay or uniform_replay(spec, config)
-    optimizer_at = optimizer_of(config, config.num_gradient_steps, optimizer)  # of either part
+    optimizer_at = optimizer_of(config, config.num_gradient_steps, optimizer)  # for actor and critics each
 
     def init(key: Key) -> OffPolicyAgent:
         params, start = new_params(net, config, key), optimizer_at(jnp.int32(0)).init

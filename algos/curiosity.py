@@ -1,7 +1,7 @@
 """Curiosity: a bonus for surprising observations, in addition to the environment's rewards.
 
 RND predicts the output of a fixed random network for the next observation. ICM predicts the features of the next
-observation from those of the current one, and its features are trained to predict the action. The prediction error is
+observation from the features of the current one, which are trained to predict the action. The prediction error is
 the bonus. It is divided by the running standard deviation of its returns and added to the reward, so any algorithm that
 learns from rollouts can use it.
 Source: RND: Burda et al. (2019), arXiv:1810.12894; ICM: Pathak et al. (2017), arXiv:1705.05363. Here one value function
@@ -27,20 +27,20 @@ from purerl.spaces import Box, Dict
 from purerl.types import Array, EnvironmentSpec, Key, PyTree, Rollout
 
 CURIOSITIES = ("rnd", "icm")
-FEATURES = 64  # that are predicted
+FEATURES = 64  # number of predicted features
 STEPS = 4  # gradient steps of a predictor per rollout
-FORWARD_SHARE = 0.2  # of ICM's forward model in its loss
+FORWARD_SHARE = 0.2  # weight of ICM's forward model in its loss
 DISCOUNT = 0.99  # discount of the bonus's returns, whose standard deviation scales the bonus
-LIMIT = 5.0  # of standardized observations
+LIMIT = 5.0  # bound of standardized observations
 
 
 class Curiosity(NamedTuple):
     """The curiosity module's model of the environment."""
 
-    params: PyTree  # of the predictor, with what it is compared with
+    params: PyTree  # parameters, from `Predictor.init`
     opt_state: PyTree
-    statistics: RunningStatistics  # of observations
-    scale: ReturnScale  # of the bonus
+    statistics: RunningStatistics  # running statistics of observations
+    scale: ReturnScale  # scale of the bonus
 
 
 class Predictor(NamedTuple):

@@ -58,7 +58,7 @@ from purerl.xla import trees
 class DiscoConfig(NetworkConfig):
     """Settings of Disco."""
 
-    takes_turns: ClassVar[bool] = False  # its rollouts are of steps that follow one another
+    takes_turns: ClassVar[bool] = False  # its rollouts hold consecutive steps
     weights: str = static(
         default="none", doc="file of the rule's weights, such as disco_103.npz; random: an untrained rule"
     )
@@ -237,7 +237,7 @@ def disco(
         params, opt_state = apply_gradients(optimizer_at(agent.num_updates), gradient, agent.opt_state, agent.params)
         learned = agent._replace(
             params=params,
-            target_params=polyak(agent.target_params, agent.params, config.tau),  # towards those before the step
+            target_params=polyak(agent.target_params, agent.params, config.tau),  # toward the params before the step
             opt_state=opt_state,
             rule_state=rule_state,
         )
@@ -261,7 +261,7 @@ def disco(
 
     def loss(params: PyTree, batch: Sequences, inputs: DiscoInputs, targets: DiscoTargets) -> tuple[Array, Metrics]:
         features, _ = base.unroll(params["body"], batch.carry, batch.observation, inputs.done)
-        now: Predictions = apply(heads, params["heads"], features, inputs.action)  # of the actions taken
+        now: Predictions = apply(heads, params["heads"], features, inputs.action)  # for the actions taken
         now = now._replace(policy=mask_illegal(now.policy, action_mask(batch.observation)))
         means = {name: masked.mean(x, inputs.mask) for name, x in loss_terms(inputs, now, targets).items()}
         total = jnp.zeros(())

@@ -43,7 +43,7 @@ from purerl.types import Algorithm, Array, EnvironmentSpec, Key, Metrics, PyTree
 
 @pytree
 class QConfig(OffPolicyConfig):
-    """Settings of DQN and its family, including those of every algorithm."""
+    """Settings of DQN and its family, including the settings of every algorithm."""
 
     num_envs: int = static(default=10, doc="environments stepped in parallel", at_least=1)
     rollout_length: int = static(default=1, doc="steps of each environment per update", at_least=1)
@@ -173,7 +173,7 @@ def taken_and_next(
 
     Args:
       network: a network with outputs f32[N, num_actions] or [N, num_actions, num_atoms].
-      params, target_params: of the online network and of the target network.
+      params, target_params: the parameters of the online network and of the target network.
       batch: N transitions.
       key: for noisy networks.
       config: the settings.

@@ -207,7 +207,7 @@ class NormalActorCritic(NamedTuple):
         """Return the policy [N]."""
         features, _ = self.base.step(actor["body"], (), without_global_state(observation))
         mean, spread = jnp.split(apply(self.head, actor["head"], features), 2, axis=-1)
-        std = 0.5 * jax.nn.softplus(spread) / math.log(2.0) + 1e-3  # half the half width at first
+        std = 0.5 * jax.nn.softplus(spread) / math.log(2.0) + 1e-3  # initially half the half width
         return Normal(jnp.tanh(mean), jnp.log(std))
 
     def to_action(self, sample: Array) -> Array:
@@ -249,7 +249,7 @@ def normal_actor_critic(spec: EnvironmentSpec, config: MPOConfig, network: Modul
 class CategoricalActorCritic(NamedTuple):
     """A categorical policy, and critics with a value per action; the candidates are all actions."""
 
-    network: QNetwork  # of the policy's logits, and of each critic
+    network: QNetwork  # network of the policy's logits, and of each critic
     num_critics: int
 
     def init(self, key: Key) -> dict[str, PyTree]:

@@ -1,7 +1,7 @@
 """Munchausen DQN: adds the agent's own log-policy to the reward. `purerl train munchausen CartPole-v1`.
 
 DQN with a soft target, which adds the log-probability of the action under the target network's Boltzmann policy to the
-reward. This keeps successive policies close to one another and widens the gap between the best actions and the others.
+reward. This keeps successive policies close to one another and widens the gap between the best action and the rest.
 Source: Vieillard, Pietquin and Geist (2020), arXiv:2007.14430. A time limit does not end the task.
 """
 
@@ -46,9 +46,9 @@ def munchausen(
 
         loss = l(Q(s, a) - [r + scale clip(T log pi(a|s), c, 0) + discount sum_b pi(b|s') (Q'(s', b) - T log pi(b|s'))])
 
-    with Q' the target network, pi = softmax(Q' / T), of legal actions (at s' of Q itself if `double`), T the
-    temperature and l half the square or Huber's function. With `n_step` above 1, r is the sum of n rewards, and the
-    log-policy in the reward is only that of the first of the n actions.
+    with Q' the target network, pi = softmax(Q' / T) over legal actions (at s' of Q itself if `double`), T the
+    temperature and l half the square or Huber's function. With `n_step` above 1, r is the sum of n rewards, and only
+    the first of the n actions adds its log-policy to the reward.
 
     Args:
       spec, config, optimizer, replay, exploration: as for `dqn`.

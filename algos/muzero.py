@@ -76,9 +76,9 @@ def muzero(
 
         loss = sum_k c_k [-sum_a w_k(a) log pi_k(a) - c_e H(pi_k) + c_v (v_k - G_k)^2 / 2 + c_r (r_k - R_k)^2 / 2]
 
-    over k = 0 .. K steps of the model from a step of the rollout, with a the candidate actions at the root (all of a
-    discrete space, or samples of the policy), w the policies of the MCTS, G the lambda returns over its root values, R
-    the rewards on the way to k, c_0 = 1 and c_k = 1 / K. The gradient that flows from one step of the model to the
+    over k = 0 .. K steps of the model from a step of the rollout. a: the candidate actions at the root, all of a
+    discrete space or samples of the policy; w: the policies of the MCTS; G: the lambda returns over its root values;
+    R: the rewards on the way to k; c_0 = 1 and c_k = 1 / K. The gradient that flows from one step of the model to the
     previous one is halved. Legal actions are only known at the root. After a termination the return and the reward are
     0. After a truncation, or at the end of the rollout, the last target is the value of the final or next observation.
 
@@ -146,7 +146,7 @@ def muzero(
         later = lambda x: ahead(x, steps)
         final_value = jnp.pad(later(next_value)[..., :-1], ((0, 0), (0, 0), (1, 0)))
         value_target = jnp.where(known.ongoing, later(returns), jnp.where(known.bootstrap, final_value, 0.0))
-        # After an episode has ended any actions will do: these are of the rollout's next episode or its first steps.
+        # After the end of an episode any actions will do; these come from the rollout's next episode or first steps.
         around = lambda x: jnp.stack([jnp.roll(x, -k, axis=0) for k in range(steps)], axis=2)
         return Batch(
             observation=normalized(acted_by, rollout.observation),

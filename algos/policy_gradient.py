@@ -122,7 +122,7 @@ def estimate_values(net: ActorCritic, agent: PolicyAgent, rollout: Rollout) -> V
 
     Args:
       net: the agent's networks.
-      agent: its params are those of `net`.
+      agent: an agent with parameters of `net`.
       rollout: [T, B], as the loop collected it.
     """
     observation, next_observation = map(agent.normalize, (rollout.observation, rollout.next_observation))

@@ -15,7 +15,7 @@ from purerl.networks.actor_critic import Network, PolicyAgent, actor_critic
 from purerl.optim.optimizers import Optimizer, adam_by_plan
 from purerl.types import Algorithm, Array, EnvironmentSpec, Key, Metrics, PyTree, Rollout, Values, number, pytree
 
-BOUNDS = (2.0**-10, 2.0**10)  # of the weight
+BOUNDS = (2.0**-10, 2.0**10)  # bounds of the weight
 
 
 @pytree

@@ -5,7 +5,7 @@ epochs of minibatches. Layer normalization keeps this stable.
 Source: Gallici et al. (2024), arXiv:2407.04811. This version bootstraps the last step from the value *after* it, and
 truncated episodes from their final observation; the reference starts the recursion one step off. PQN does not use
 double Q. Targets come from one pass before the epochs, over steps that the same parameters chose, so the error that a
-second estimate would remove is small, and with a lambda below 1 it would mix the values of two networks along one
+second estimate would remove is small. With a lambda below 1 it would also mix the values of two networks along one
 trace.
 """
 

@@ -55,7 +55,7 @@ from purerl.xla import trees
 class R2D2Config(OffPolicyConfig):
     """Settings of R2D2. `replay_ratio` is the number of trained steps per collected step."""
 
-    takes_turns: ClassVar[bool] = False  # its sequences are of steps that follow one another
+    takes_turns: ClassVar[bool] = False  # its sequences hold consecutive steps
     num_envs: int = static(default=64, doc="environments stepped in parallel", at_least=1)
     rollout_length: int = static(default=40, doc="steps between two stored recurrent states", at_least=1)
     rnn: str = static(default="lstm", doc="type of the recurrent layer", choices=tuple(RNNS))
@@ -109,9 +109,9 @@ def r2d2(
         loss = w sum_t (Q(s_t, a_t) - y_t)^2 / 2,  y_t = h(R_t + discount^m h^-1(Q'(s_{t+m}, argmax_b Q(s_{t+m}, b))))
 
     over the steps after the burn-in; m = n_step, or less up to an ending or the end; h as in `rescale`. With `target`
-    "peng" y is h of the lambda return, with "retrace" that of Retrace for the greedy policy. Left out are steps whose
-    target looks beyond a truncation that is none of the first 1 + rollout_length // 8 of its rollout: the replay does
-    not hold what followed it.
+    "peng" y is h of the lambda return, with "retrace" h of the Retrace return for the greedy policy. The replay holds
+    the final observations of only the first 1 + rollout_length // 8 truncations of a rollout; steps whose target looks
+    beyond a later truncation are left out.
 
     Args:
       spec: the environment's spaces.

@@ -15,7 +15,7 @@ from purerl.types import Algorithm, EnvironmentSpec, number, pytree, static
 
 @pytree
 class RainbowConfig(C51Config):
-    """Settings of Rainbow: those of C51 with every extension switched on."""
+    """Settings of Rainbow: C51 with every extension switched on."""
 
     double: bool = static(default=True, doc="choose the target's action by the online network")
     dueling: bool = static(default=True, doc="value and advantage streams")

@@ -119,7 +119,7 @@ def ensemble_agent(
 ) -> Algorithm:
     """Return the agent of REDQ and TQC: a soft agent whose policy has its own optimizer and learns less often."""
     buffer = replay or uniform_replay(spec, config, between=config.n_step > 1)
-    optimizer_at = optimizer_of(config, config.num_gradient_steps, optimizer)  # of either part
+    optimizer_at = optimizer_of(config, config.num_gradient_steps, optimizer)  # for actor and critics each
 
     def init(key: Key) -> OffPolicyAgent:
         params, start = new_params(net, config, key), optimizer_at(jnp.int32(0)).init

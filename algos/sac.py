@@ -44,7 +44,7 @@ from purerl.types import Algorithm, Array, EnvironmentSpec, Key, Metrics, PyTree
 
 @pytree
 class SACConfig(ActorCriticReplayConfig):
-    """Settings of SAC, including those of every algorithm."""
+    """Settings of SAC, including the settings of every algorithm."""
 
     num_envs: int = static(default=1, doc="environments stepped in parallel", at_least=1)
     rollout_length: int = static(default=1, doc="steps of each environment per update", at_least=1)
@@ -107,8 +107,8 @@ def sac(
         actor:   -E(min_i Q_i(s, a) - temperature log pi(a|s))
         temperature: log(temperature) (entropy - target_entropy)
 
-    With `n_step` above 1 the soft rewards of n steps stand for r: their rewards and, for each after the first, the
-    entropy of the current policy there, sum_k discount^k (scale r_k + [k > 0] temperature H(pi(.|s_k))).
+    With `n_step` above 1, r is the sum of the soft rewards of n steps: their rewards and, for each step after the
+    first, the entropy of the current policy there, sum_k discount^k (scale r_k + [k > 0] temperature H(pi(.|s_k))).
 
     Args:
       spec: the environment's spaces: discrete actions, or a Box with finite bounds.

@@ -21,7 +21,7 @@ from purerl.types import Array, EnvironmentSpec, Key, PyTree
 class CategoricalActorCritic(NamedTuple):
     """A categorical policy and two critics with a value per action: a `SoftActorCritic`."""
 
-    network: QNetwork  # of the policy's logits, and of each critic
+    network: QNetwork  # network of the policy's logits, and of each critic
     num_actions: int
 
     def init(self, key: Key) -> dict[str, PyTree]:

@@ -120,10 +120,10 @@ def spo(
         loss = -sum_n w_n log pi(a_n|s) + T (epsilon_T + sum_k log mean_n exp(g_kn / T)) + c_v (V - R)^2 / 2
                + sum_j [c_j (epsilon_j - sg KL_j) + sg(c_j) KL_j],  w = softmax_n(g_Kn / T)
 
-    with a_n the first action of particle n, g_kn the sum of its advantages r + discount V(s') - V(s) in period k, after
-    which the particles are resampled by softmax(g_k / T), T the temperature, KL_j the divergence of the policy from
-    the one that acted (of choices or means, and of standard deviations) and c_j their weights; sg stops gradients. The
-    action is sampled by w; in evaluation it is the one with the largest weight.
+    a_n: the first action of particle n; g_kn: the sum of its advantages r + discount V(s') - V(s) in period k, after
+    which the particles are resampled by softmax(g_k / T); T: the temperature; KL_j: the divergence of the policy from
+    the one that acted, in its choices or means and in its standard deviations; c_j: their weights; sg stops gradients.
+    The action is sampled by w; in evaluation it is the one with the largest weight.
 
     Args:
       spec: the environment's spaces.

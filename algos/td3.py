@@ -1,7 +1,7 @@
 """TD3 and DDPG: deterministic policy gradients. `purerl train td3 Pendulum-v1`, `purerl train ddpg Pendulum-v1`.
 
-A critic learns the value of the policy's actions from replay, and the policy maximizes the critic. TD3 adds to DDPG
-twin critics, whose minimum is used, noise on the target action, and a policy that learns less often.
+A critic learns the value of the policy's actions from replay, and the policy maximizes the critic. TD3 extends DDPG: it
+uses the minimum of two critics, adds noise to the target action, and updates the policy less often.
 Source: Fujimoto et al. (2018), arXiv:1802.09477; Lillicrap et al. (2016), arXiv:1509.02971.
 """
 
@@ -179,7 +179,7 @@ def deterministic(
         outputs=returns.outputs,
     )
     buffer = replay or uniform_replay(spec, config)
-    optimizer_at = optimizer_of(config, config.num_gradient_steps, optimizer)  # of either part
+    optimizer_at = optimizer_of(config, config.num_gradient_steps, optimizer)  # for actor and critics each
 
     def init(key: Key) -> OffPolicyAgent:
         keys = jax.random.split(key, 3)

@@ -62,7 +62,7 @@ class TeamNetwork(NamedTuple):
 
     init: Callable[[Key], PyTree]  # key -> params
     initial_carry: Callable[[int], PyTree]  # num_envs -> [B, n, ...]
-    step: QStep  # of agents: carry and observation are [B, n, ...], Q is f32[B, n, num_actions]
+    step: QStep  # step of all agents: carry and observation are [B, n, ...], Q is f32[B, n, num_actions]
     learn: TeamLearn
     replay: Replay
 

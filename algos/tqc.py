@@ -46,7 +46,7 @@ def tqc(
         critics: mean_ij |tau_i - 1{u_ij < 0}| H(u_ij),  u_ij = scale r + discount (z_j - temperature log pi) - theta_i
         policy:  -E(mean_i theta_i(s, a) - temperature log pi(a|s))
 
-    with theta the quantiles of a critic, and z the lowest (num_quantiles - num_dropped) x num_critics of those of all
+    with theta the quantiles of a critic, and z the lowest (num_quantiles - num_dropped) x num_critics quantiles of all
     target networks at (s', a'); tau_i = (i + 1/2) / num_quantiles, and H is Huber's function.
 
     Args:

@@ -3,7 +3,7 @@
 Each agent acts by Q(its observation, its action); the agents of a policy share this function. The team's Q is learned:
 VDN adds the agents' values; QMIX mixes them by a network that is monotone in each of them and whose weights depend on
 the environment's global state. So the agents' best actions together are the team's best action. An agent that left the
-game does not count: its value is 0, also in the target, and the team's reward is the mean over the other agents.
+game does not count: its value is 0, even in the target, and the team's reward is the mean over the other agents.
 With `rnn` each agent has a recurrent state, and the network learns from replayed sequences of complete rollouts.
 Source: Sunehag et al. (2018), arXiv:1706.05296; Rashid et al. (2018), arXiv:1803.11485.
 """
@@ -74,8 +74,8 @@ def vdn(
     r"""Return VDN: Q_team(s, a) = sum_i Q(o_i, a_i), over the agents that are in the game.
 
     Args:
-      spec: a team's spaces; `multi_agent` gives them: actions `Stacked` over its agents, an observation of "agents",
-        likewise, and, where the environment has them, "global_state" and "active", bool[n].
+      spec: a team's spaces, as `multi_agent` makes them: actions `Stacked` over its agents, and an observation with
+        "agents", `Stacked` too, and, if the environment has them, "global_state" and "active", bool[n].
       config: the settings.
       optimizer: an optax optimizer such as `optax.lion`, applied to clipped gradients, or a function `GradientPlan` ->
         optax transformation; Adam by default.

@@ -89,9 +89,9 @@ def vmpo(
         loss = -sum_i w_i log pi(a_i|s_i) + T (epsilon_T + log mean_i exp(A_i / T)) + c_v (V - R)^2 / 2
                + sum_k [c_k (epsilon_k - sg KL_k) + sg(c_k) KL_k],  w = softmax(A / T)
 
-    with i the half of the samples whose advantages A are highest, T the temperature, KL_k the divergence of the policy
-    from the one that acted, of choices or means and of standard deviations, and c_k their weights; sg stops gradients.
-    With `config.rnn` the policy is recurrent: its minibatches are complete sequences, one per environment.
+    i: the half of the samples whose advantages A are highest; T: the temperature; KL_k: the divergence of the policy
+    from the one that acted, in its choices or means and in its standard deviations; c_k: their weights; sg stops
+    gradients. With `config.rnn` the policy is recurrent: its minibatches are complete sequences, one per environment.
 
     Args:
       spec: the environment's spaces.
