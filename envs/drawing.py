@@ -16,7 +16,7 @@ BLUE, RED, PINK = (0, 114, 178), (213, 94, 0), (204, 121, 167)
 ICE = (222, 240, 250)
 HUES = (BLUE, ORANGE, GREEN, PINK, SKY, RED, YELLOW, GRAY)
 
-LETTERS = "0123456789abcdefghijklmnopqrstuvwxyz"  # of symbols that are numbers
+LETTERS = "0123456789abcdefghijklmnopqrstuvwxyz"  # characters for symbols that are numbers
 
 TILES: dict[str, Color] = {
     "#": INK,
@@ -71,10 +71,10 @@ class Canvas:
         """Center x[0] .. x[1] and y[0] .. y[1], with equal units in both directions.
 
         Args:
-          x: what is shown at least.
-          y: likewise, upward.
+          x: the range that is at least visible.
+          y: the same for the upward axis.
           width: pixels.
-          height: pixels; None: as many as y takes.
+          height: pixels; None: as many as y needs.
         """
         from PIL import Image, ImageDraw
 

@@ -115,7 +115,7 @@ class _ALEBatch(host_common.Followed):
 
     def reset(self, key: Key | None) -> PyTree:
         observation, _ = self._vector.reset(seed=self._seed)
-        self._seed = None  # a second reset goes on with the same random numbers
+        self._seed = None  # a second reset continues the same random numbers
         self._followed = self._begin()
         return host_common.filled(observation, self._followed.age)
 

@@ -20,7 +20,7 @@ class CraftaxEnvironment(Environment):
     """An environment of Craftax, stepped by its own `step_env`; its time limit is distinguished from a death.
 
     `info` holds Craftax's achievements at an episode's end, 100 where one was reached, so that their mean over episodes
-    is a rate in percent. The first pixel environment writes a cache of textures beside Craftax's own files.
+    is a rate in percent. The first pixel environment writes a cache of textures next to Craftax's own files.
 
     Source: Matthews et al. (2024), arXiv:2402.16801.
     """

@@ -26,7 +26,7 @@ def make(name: str, **parameters: Any) -> HostSource:
 
     Args:
       name: EnvPool's id.
-      **parameters: of Atari, the fields of `AtariSettings`; of others, whatever EnvPool's `make` takes.
+      **parameters: for Atari, fields of `AtariSettings`; otherwise whatever EnvPool's `make` accepts.
 
     Raises:
       InputError: for an unknown id or parameter.

@@ -1,6 +1,6 @@
 """Any registered Gymnasium environment, as `gymnasium/NAME`, by Gymnasium's own vector environments.
 
-Serially they are stepped one after the other, otherwise in as many processes as there are cores.
+They are stepped one after another, or in parallel in as many processes as there are cores.
 """
 
 import contextlib
@@ -27,7 +27,7 @@ from purerl.types import Key, PyTree
 
 
 def make(name: str, **parameters: Any) -> HostSource:
-    """Return a source of Gymnasium's environment `name`; `parameters` are those of `gymnasium.make`.
+    """Return a source of Gymnasium's environment `name`; `parameters` are passed to `gymnasium.make`.
 
     Raises:
       InputError: for an unknown id or parameter.
@@ -80,13 +80,13 @@ class GymnasiumSource(HostSource):
 
     def open(self, num_envs: int, seed: int, parallel: bool, evaluation: bool = False) -> HostEnvironment:
         """Make a vector of environments."""
-        spec = gymnasium.registry.get(self._name)  # of a class: one of a notebook has no name in another process
+        spec = gymnasium.registry.get(self._name)  # a class from a notebook has no name in another process
         name = self._name if spec is None or not callable(spec.entry_point) else spec
         several = functools.partial(_Several, CurrentFolder.installed(), name, self.parameters)
         shares = processes(num_envs, _cores()) if parallel else 1
         if shares == 1:
             return _GymnasiumBatch(several(range(num_envs)).vector, num_envs, seed, self.sent)
-        # What a process raises is told in a line by who waits for it. Forking where JAX's threads run may hang.
+        # This process reports an error of another one in one line. Forking while JAX's threads run may hang.
         told = r"(?s).*(Worker-\d|Raising the last exception|Traceback \(most recent)"
         warnings.filterwarnings("ignore", told, UserWarning)
         numbers = np.arange(num_envs).reshape(shares, -1)
@@ -157,14 +157,14 @@ class _Several(gymnasium.Env):
         numbers: Sequence[int],
         opened_by: int | None = None,
     ):
-        """Make those of these numbers.
+        """Make the environments with these numbers.
 
         Args:
-          finders: of the modules in the current folder; unpickled before `name`, they find them in another process.
+          finders: finders of modules in the current folder; unpickled before `name`, they work in another process.
           name: an id, or a spec.
-          parameters: of `gymnasium.make`.
-          numbers: which of all environments.
-          opened_by: the process that asks for them; they are in one of their own unless it is this one.
+          parameters: the arguments of `gymnasium.make`.
+          numbers: which of all environments to make.
+          opened_by: the process that asks for them; they run in a process of their own unless it is this one.
         """
         if opened_by not in (None, os.getpid()):
             for number in _numbers():
@@ -238,7 +238,7 @@ class _GymnasiumBatch(host_common.Followed):
 
     def reset(self, key: Key | None) -> PyTree:
         observation, _ = self._vector.reset(seed=self._seed)
-        self._seed = None  # a second reset goes on with the same random numbers
+        self._seed = None  # a second reset continues the same random numbers
         self._followed = self._begin()
         return observation
 

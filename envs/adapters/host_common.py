@@ -65,7 +65,7 @@ def received(space: Any, observation: PyTree) -> PyTree:
 
 
 def sent(space: Any, action: PyTree) -> PyTree:
-    """Return actions [B, ...] of our space as those of a Gymnasium space: its dtype, inside its own bounds."""
+    """Convert actions [B, ...] of our space to a Gymnasium space: its dtype, inside its own bounds."""
     kind = type(space).__name__
     if kind == "Dict":
         return {name: sent(part, action[name]) for name, part in space.spaces.items()}
@@ -82,8 +82,8 @@ def step_of(xp: ModuleType, values: tuple[object, ...], began: PyTree) -> HostSt
 
     Args:
       xp: NumPy, or JAX's NumPy inside jit.
-      values: those.
-      began: bool[B], whether the step only began an episode: whether the one before was over.
+      values: the five values.
+      began: bool[B], whether the step only started an episode, because the previous one was over.
     """
     observation, reward, terminated, truncated, _ = values
     terminated = xp.array(terminated, xp.bool_)
@@ -156,7 +156,7 @@ class AtariSettings:
     stack_num: int = 4
     screen_size: int = 84  # pixels of a frame's side
     reward_clip: bool = True  # learn from the reward's sign; scores are reported unclipped
-    max_frames: int = 108_000  # of an episode: half an hour
+    max_frames: int = 108_000  # longest episode: half an hour
 
 
 PRESETS = {
@@ -227,7 +227,7 @@ class AtariRules:
     """Lives, scores and first frames, on the host and inside jit, for which the two libraries differ."""
 
     clip: bool
-    episodic: bool  # with a lost life the game goes on, but for learning an episode ends and another begins
+    episodic: bool  # a lost life ends an episode for learning, while the game continues
 
     @staticmethod
     def of(settings: AtariSettings, evaluation: bool) -> "AtariRules":

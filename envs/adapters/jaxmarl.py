@@ -44,7 +44,7 @@ class Layout(NamedTuple):
     """The assignment of the suite's agents to groups."""
 
     groups: dict[str, tuple[Any, ...]]  # the suite's names of the agents of each group
-    observations: Mapping[str, Space]  # of one agent
+    observations: Mapping[str, Space]  # spaces of one agent
     actions: Mapping[str, Space]
     masked: bool  # whether the suite says which actions are legal
     world: jax.ShapeDtypeStruct | None  # the suite's own global state
@@ -55,18 +55,18 @@ class Layout(NamedTuple):
 class JaxMARLEnvironment(Environment):
     """An environment of JaxMARL, stepped by `step_env`, without its automatic reset.
 
-    Agents of one kind, by the suite's names and with equal spaces, are a group: `adversary`, `agent`. Which actions are
-    legal is in a group's observation as `action_mask`. An agent that is done before the others has left the game, but
-    not in SMAX: there it can only stand still, and is paid as its team. The suite says only that an episode is over; it
-    counts as truncated where it would go on without the time limit of the environment (`max_steps`), and as terminated
-    elsewhere, on the very step of the limit too. Observations of bytes become float32.
+    Agents of one kind, by the suite's names and with equal spaces, are a group: `adversary`, `agent`. A group's
+    observation holds the legal actions as `action_mask`. An agent that is done early has left the game, except in SMAX:
+    there it can only stand still, and gets its team's reward. The suite only reports that an episode is over. The
+    episode counts as truncated if it would continue without the time limit of the environment (`max_steps`), and
+    otherwise as terminated, even on the last step before the limit. Observations of bytes become float32.
 
-    Overcooked also tells rewards for what leads to a soup: `shaped_reward` times these is added, agent by agent. Train
-    with 1, go on with `--start RUN --env.shaped_reward 0`, and evaluate with 0.
+    Overcooked also reports rewards for steps toward a soup: `shaped_reward` times these is added, agent by agent. Train
+    with 1, continue with `--start RUN --env.shaped_reward 0`, and evaluate with 0.
 
-    JaxMARL's storm family is not offered: its observations and rewards are an array or a tuple of all agents, not by
-    their names, and at its time limit it returns the first observation of the next game. Nor are the environments of
-    JaxRobotarium, whose simulator no package has, and SMAX against a trained enemy.
+    JaxMARL's storm family is not supported: its observations and rewards are an array or a tuple of all agents, not
+    dicts by agent, and at its time limit it returns the first observation of the next game. The environments of
+    JaxRobotarium, whose simulator is not packaged, and SMAX against a trained enemy are not supported either.
 
     Source: Rutherford et al. (2024), arXiv:2311.10090.
     """
@@ -230,7 +230,7 @@ def _construct(name: str, options: common.Options) -> Any:
     with common.building():
         given = common.thaw(options)
         if name.startswith(BRAX):
-            given.setdefault("auto_reset", False)  # the last observation is of the episode that ends
+            given.setdefault("auto_reset", False)  # the last observation belongs to the episode that ends
         for (of, argument), (module, table) in NAMED.items():
             if of == name and isinstance(wanted := given.get(argument), str):
                 known = getattr(importlib.import_module(module), table)

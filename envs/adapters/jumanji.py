@@ -20,7 +20,7 @@ from purerl.spaces import Dict, Discrete, MultiDiscrete, Space
 from purerl.types import Array, Environment, Key, PyTree, TimeStep, number, pytree, static
 
 _NEVER = np.iinfo(np.int32).max
-_LIMIT_IN_REWARD = ("SearchAndRescue-v0",)  # rewards shrink to nothing towards the time limit
+_LIMIT_IN_REWARD = ("SearchAndRescue-v0",)  # rewards shrink to 0 toward the time limit
 _LIMIT_IN_SHAPES = ("MMST-v0",)  # the state has a column per step
 _NOWHERE = {"TSP-v1": ("position",)}  # fields that are -1 at the start, where jumanji states 0 .. n - 1
 
@@ -29,10 +29,10 @@ _NOWHERE = {"TSP-v1": ("position",)}  # fields that are -1 at the start, where j
 class JumanjiEnvironment(Environment):
     """An environment of jumanji. One agent controls a team; its reward is the sum of theirs.
 
-    The observation is a dict of jumanji's fields. "action_mask" bool[n] says what is legal: n is the number of actions,
-    or the sum of the numbers of choices where each of several choices has a mask of its own. Choices that are masked
-    jointly, such as Tetris's rotation and column, are one `Discrete` action. Where jumanji goes on although nothing is
-    legal, as FlatPack does, everything is, and does what jumanji makes of it. `info` holds jumanji's scalar extras.
+    The observation is a dict of jumanji's fields. "action_mask" bool[n] marks the legal actions: n is the number of
+    actions, or the sum of the numbers of choices if each of several choices has a mask of its own. Choices that are
+    masked jointly, such as Tetris's rotation and column, are one `Discrete` action. If jumanji continues although no
+    action is legal, as FlatPack does, the mask allows all of them. `info` holds jumanji's scalar extras.
 
     jumanji mostly ends an episode at its time limit as if the task were over; here that is a truncation.
 
@@ -44,7 +44,7 @@ class JumanjiEnvironment(Environment):
     time_limit: Any = number(default=None, doc="steps after which an episode is truncated", at_least=1)
 
     def reset(self, key: Key) -> tuple[common.Timed, PyTree]:
-        """Start an episode; jumanji draws all its random numbers from a key in its state."""
+        """Start an episode; jumanji samples all its random numbers from a key in its state."""
         with common.standard_promotion():
             state, first = _build(self.name, self.options).env.reset(common.raw_key(key))
             return common.Timed(common.settle(state), jnp.int32(0)), self._observe(first.observation, jnp.bool_(False))
@@ -95,7 +95,7 @@ class Actions(NamedTuple):
     """The conversion of our actions to jumanji's."""
 
     space: Space
-    shape: tuple[int, ...]  # of jumanji's action
+    shape: tuple[int, ...]  # shape of jumanji's action
     dtype: Any
     choices: tuple[int, ...]  # numbers of choices that are masked jointly, () if they are not
 
@@ -200,7 +200,7 @@ def _build(name: str, options: common.Options | common.Given) -> JumanjiSetup:
             spaces[field] = common.box(first[field], -1, int(env.observation_spec[field].num_values) - 1)
     time_limit = getattr(env, "time_limit", None)
     if time_limit is not None and name not in _LIMIT_IN_REWARD:
-        env.time_limit = _NEVER  # the adapter keeps the time, so that an ending can be told from a time limit
+        env.time_limit = _NEVER  # the adapter keeps the time, to distinguish a termination from a time limit
     return JumanjiSetup(env=env, time_limit=time_limit, actions=actions, observation_space=Dict(spaces=spaces))
 
 

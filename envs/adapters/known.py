@@ -1,7 +1,7 @@
 """The names of suites' environments, so that a wrong name is reported without importing the suite, which takes seconds.
 
-`NAMES` is written by `python tools/suite_names.py`, and holds for one version of each suite: of another version, or
-where the suite is imported already and may have been given more names, the suite itself is asked.
+`NAMES` is written by `python tools/suite_names.py`, and is valid for one version of each suite. The suite itself is
+asked if its version differs, or if it is imported already, because names may have been registered since.
 """
 
 import sys

@@ -40,7 +40,7 @@ class NavixEnvironment(Environment):
     time_limit: int = number(default=100, doc="steps after which an episode is truncated", at_least=1)
 
     def reset(self, key: Key) -> tuple[PyTree, PyTree]:
-        """Start an episode; navix draws all its random numbers from a key in its state."""
+        """Start an episode; navix samples all its random numbers from a key in its state."""
         with common.standard_promotion():
             state = common.settle(self._env.reset(common.raw_key(key)))
             return state, self._observe(state)

@@ -61,9 +61,9 @@ class _Game(Environment):
 class PgxEnvironment(_Game):
     """A pgx game in which `opponent` plays the other seats; a step lasts until the agent's next turn.
 
-    Observation: {"observation": what pgx shows the agent, "action_mask": bool[n], what is legal}; without the mask for
-    pgx's MinAtar, where everything is. The reward is the agent's, summed over the replies of the others. An illegal
-    action loses the game.
+    Observation: {"observation": pgx's observation of the agent, "action_mask": bool[n], the legal actions}; without the
+    mask in pgx's MinAtar, where every action is legal. The reward is the agent's, summed over the replies of the other
+    seats. An illegal action loses the game.
 
     Source: Koyamada et al. (2023), arXiv:2303.17503.
     """
@@ -89,12 +89,12 @@ class PgxEnvironment(_Game):
 
         with common.standard_promotion():
             state = start(key)
-            if env.num_players > 2:  # of two, one move ends no game
+            if env.num_players > 2:  # with two, one move cannot end a game
                 state = jax.lax.while_loop(lambda carry: carry[1].terminated, again, (key, state))[1]
             return common.Timed(state, jnp.int32(0)), self._observe(state, AGENT)
 
     def step(self, key: Key, state: common.Timed, action: Array) -> tuple[common.Timed, TimeStep]:
-        """Make the agent's move and then the others' moves, until it is the agent's turn or the game is over."""
+        """Make the agent's move and then the other seats' moves, until it is the agent's turn or the game is over."""
         key_step, key_others = jax.random.split(key)
         time = state.time + 1
         with common.standard_promotion():
@@ -149,9 +149,9 @@ class PgxEnvironment(_Game):
 class PgxSelfPlay(_Game):
     """A pgx game turn by turn: every step is a move of the player whose turn it is.
 
-    Every seat is a group of one agent, "player_0", "player_1", ...: {"observation": what pgx shows to that seat,
-    "action_mask": bool[n], what is legal in its turn, and all when it waits}. "turn" says whose action counts; those of
-    others are not looked at. Rewards are pgx's, at every move for all.
+    Every seat is a group of one agent, "player_0", "player_1", ...: {"observation": pgx's observation of that seat,
+    "action_mask": bool[n], the legal actions in its turn, and all actions when it waits}. "turn" marks the seat whose
+    action counts; actions of the other seats are ignored. Rewards are pgx's, at every move for all.
 
     Source: Koyamada et al. (2023), arXiv:2303.17503.
     """

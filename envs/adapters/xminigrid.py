@@ -23,8 +23,8 @@ class XMiniGridEnvironment(Environment):
     """An environment of XLand-MiniGrid, stepped without its automatic resets.
 
     Observation: int8[view_size, view_size, 2], the kind and the color of what the agent sees, as numbers; with
-    `one_hot`, bool[view_size, view_size, 25]. Reaching the goal pays 1 - 0.9 steps / time_limit. The benchmarks of
-    rulesets are pickles, which can run code, so none is loaded here: give one's arrays.
+    `one_hot`, bool[view_size, view_size, 25]. The reward at the goal is 1 - 0.9 steps / time_limit. The benchmarks
+    of rulesets are pickles, which can run code, so none is loaded here: pass the arrays of a ruleset.
 
     Source: Nikulin et al. (2024), arXiv:2312.12044.
     """
@@ -38,7 +38,7 @@ class XMiniGridEnvironment(Environment):
     time_limit: int = number(default=243, doc="steps after which an episode is truncated", at_least=1)
 
     def reset(self, key: Key) -> tuple[PyTree, PyTree]:
-        """Start an episode; the suite draws its random numbers from a key in its state."""
+        """Start an episode; the suite samples its random numbers from a key in its state."""
         with common.standard_promotion():
             first = common.settle(_build(self.name, self.options)[0].reset(self._params, common.raw_key(key)))
             return first.state, self._shown(first.observation)

@@ -26,7 +26,7 @@ class BernoulliBandit(Environment):
     An episode is `length` pulls long. Knowing the best arm would give length num_arms / (num_arms + 1) in expectation;
     no policy reaches that, and one without memory gets length / 2.
 
-    Observation f32[num_arms + 1]: the arm pulled last, one-hot, and what it paid; all 0 at first. Action: an arm.
+    Observation f32[num_arms + 1]: the arm pulled last, one-hot, and its reward; initially all 0. Action: an arm.
 
     Source: Duan et al. (2016), arXiv:1611.02779, section 3.1.
     """

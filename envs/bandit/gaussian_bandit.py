@@ -26,7 +26,7 @@ class GaussianBandit(Environment):
     An episode is `length` pulls long. Knowing the best arm would give length E[max of num_arms standard normals]
     (1.5388 length for ten arms) in expectation; no policy reaches that, and one without memory gets 0.
 
-    Observation f32[num_arms + 1]: the arm pulled last, one-hot, and what it paid; all 0 at first. Action: an arm.
+    Observation f32[num_arms + 1]: the arm pulled last, one-hot, and its reward; initially all 0. Action: an arm.
 
     Source: the ten-armed testbed of Sutton and Barto (2018), section 2.3, with the reward shown.
     """

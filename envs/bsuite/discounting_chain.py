@@ -1,4 +1,4 @@
-"""Discounting chain: choose once between rewards that come sooner or later."""
+"""Discounting chain: choose once between earlier and later rewards."""
 
 from typing import NamedTuple
 
@@ -24,9 +24,9 @@ class DiscountingChainState(NamedTuple):
 class DiscountingChain(Environment):
     """The first action chooses one of five chains, which pay once: after 1, 3, 10, 30 or 100 steps.
 
-    Each pays 1, but the one numbered `bonus_chain` pays 1.1. An episode is 100 steps long. Best possible return: 1.1.
+    Each pays 1, except number `bonus_chain`, which pays 1.1. An episode is 100 steps long. Best possible return: 1.1.
 
-    Observation f32[2]: the chain chosen, -1 at first; the share of the episode that is over. Action: a chain.
+    Observation f32[2]: the chain chosen, initially -1; the fraction of the episode that is over. Action: a chain.
 
     Source: bsuite (Osband et al. 2020, arXiv:1908.03568), whose rules these are; there the observation is f32[1, 2].
     """

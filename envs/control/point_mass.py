@@ -28,7 +28,7 @@ class PointMass(Environment):
       velocity' = velocity + time_step (max_force action - drag velocity) / mass
       position' = position + time_step velocity'
 
-    Never ends by itself. Linear and quadratic but for the bounds of the action, so the linear-quadratic regulator
+    Never ends by itself. Linear and quadratic except for the bounds of the action, so the linear-quadratic regulator
     bounds the return: from a start p no policy gets more than -5.5377 |p|^2, on average -3.6918.
 
     Observation f32[4]: position, velocity. Action f32[2]: the force, in parts of `max_force`, from -1 to 1.

@@ -37,7 +37,7 @@ class Reacher(Environment):
     Observation f32[10]: cosine and sine of both angles, both angular velocities, the target, and from the target to
     the tip. Action f32[2]: the torques, in parts of `max_torque`, from -1 to 1.
 
-    Source: the task is that of `Reacher` in Gymnasium, with the rigid-body equations written out instead of MuJoCo.
+    Source: the task of `Reacher` in Gymnasium, with the rigid-body equations written out instead of MuJoCo.
     """
 
     length_1: float = number(default=0.5, doc="meters", above=0)

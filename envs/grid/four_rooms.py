@@ -28,7 +28,7 @@ class FourRooms(GridWorld):
 
     One step in three goes in one of the three directions not chosen. Observation and actions are `GridWorld`'s.
 
-    Source: Sutton, Precup and Singh (1999), the rooms and the slipping; the goal is that of gymnax.
+    Source: Sutton, Precup and Singh (1999), the rooms and the slipping; the goal is gymnax's.
     """
 
     walls: Any = map_field(ROOMS, "walls", "bool[H, W], cells that cannot be entered")

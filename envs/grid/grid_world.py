@@ -68,10 +68,10 @@ def map_field(text: str, name: str, doc: str) -> Any:
 class GridWorld(Environment):
     """Walk in four directions; walls and the edge stop moves; a cell in `goals` ends the episode.
 
-    Each step pays `step_reward` and what `rewards` holds for the cell the walker is in after it. Best possible return:
-    of the default map 1; its farthest cell is 12 steps from the goal.
+    The reward of a step is `step_reward` plus the entry of `rewards` for the cell in which it ends. Best possible
+    return: 1 on the default map; its farthest cell is 12 steps from the goal.
 
-    A level is a map: it can be drawn and mutated.
+    A level is a map: it can be sampled and mutated.
 
     Observation bool[H, W, 3]: the walker, the walls, the goals. Action: 0 up, 1 right, 2 down, 3 left.
     """
@@ -127,7 +127,7 @@ class GridWorld(Environment):
     def draw_level(self, key: Key) -> dict[str, Array]:
         """Sample a map of this size: inner cells are walls with a probability in 0 .. 0.4; one goal, one start.
 
-        The goal pays 1. The outermost cells stay as they are.
+        The reward at the goal is 1. The outermost cells do not change.
         """
         key_share, key_walls, key_cells = jax.random.split(key, 3)
         walls, share = jnp.asarray(self.walls, jnp.bool_), jax.random.uniform(key_share, maxval=0.4)

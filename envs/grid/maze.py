@@ -42,8 +42,8 @@ def _field(name: str, doc: str) -> Any:
 class Maze(Environment):
     """Walk to the goal of a maze of 13 x 13 cells within walls; reward 1 - 0.9 t / T there, which ends the episode.
 
-    t is the number of steps taken and T the time limit. Best possible return: of the default level 0.9028, 27 steps
-    from the goal. A level is `walls`, `goal`, `start` and `direction`; it can be drawn (up to `max_walls` walls, the
+    t is the number of steps taken and T the time limit. Best possible return: 0.9028, 27 steps from the goal, on the
+    default level. A level is `walls`, `goal`, `start` and `direction`; it can be sampled (up to `max_walls` walls, the
     goal and the start on other cells), mutated and held out.
 
     Observation: "view" bool[5, 5, 2], the walls and the goal in the cells ahead, seen through walls, the agent in the
@@ -120,7 +120,7 @@ class Maze(Environment):
         return {**level, "walls": walls.reshape(SIDE, SIDE), "goal": _cell(goal)}
 
     def held_out_levels(self) -> dict[str, dict[str, np.ndarray]]:
-        """Return handmade and generated levels by name, to evaluate on."""
+        """Return {name: level} of the handmade and generated levels for evaluation."""
         return held_out()
 
     def render_text(self, state: MazeState) -> str:

@@ -25,7 +25,7 @@ class TMazeState(NamedTuple):
 class TMaze(Environment):
     """Walk along a corridor and turn toward the goal; turning ends the episode.
 
-    The right turn pays `goal_reward`; the wrong one, and a move that leads nowhere, `mistake_reward`. Best possible
+    The correct turn pays `goal_reward`; the wrong one, and a move into a wall, `mistake_reward`. Best possible
     return: `goal_reward`; without memory (goal_reward + mistake_reward) / 2 in expectation.
 
     Observation f32[4], one-hot: at the start with the goal north, at the start with the goal south, in the corridor,

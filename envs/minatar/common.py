@@ -55,7 +55,7 @@ class MinAtar(Environment):
     channels: ClassVar[tuple[str, ...]] = ()
     minimal_actions: ClassVar[tuple[int, ...]] = ()
     num_start_draws: ClassVar[int] = 0  # uniform numbers that a reset needs
-    num_draws: ClassVar[int] = 0  # uniform numbers that a step needs, beside that of the sticky action
+    num_draws: ClassVar[int] = 0  # uniform numbers that a step needs, in addition to the one of the sticky action
 
     def _start(self, draws: Array) -> PyTree:
         """Return the first state of a game; `draws` is f32[num_start_draws], uniform in 0 .. 1."""
@@ -176,7 +176,7 @@ def unpack(num_channels: int, words: Array) -> Array:
 def alone(function: Callable[[*Ts], R], *arguments: *Ts) -> R:
     """Return `function(*arguments)`, which the CPU's compiler does not fuse with its surroundings.
 
-    Fused, it would compute the arguments anew for each of the many values that depend on them.
+    Fused, it would compute the arguments again for each of the many values that depend on them.
     """
 
     def outlined(*arguments: object) -> PyTree:

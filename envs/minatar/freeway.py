@@ -32,7 +32,7 @@ class FreewayState(NamedTuple):
 class Freeway(MinAtar):
     """Reward 1 per crossing; a car sends the chicken back to the start; ends with step 2501.
 
-    Each crossing draws new speeds and directions. Channels: chicken, car, and per speed the trail behind the cars.
+    Each crossing samples new speeds and directions. Channels: chicken, car, and per speed the trail behind the cars.
 
     Source: Young and Tian (2019), arXiv:1903.03176.
     """

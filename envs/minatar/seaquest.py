@@ -105,7 +105,7 @@ class Seaquest(MinAtar):
         "diver",
     )
     minimal_actions: ClassVar = (NONE, LEFT, UP, RIGHT, DOWN, FIRE)
-    num_draws: ClassVar = 5  # of an enemy: direction, kind, row; of a diver: direction, row
+    num_draws: ClassVar = 5  # an enemy's direction, kind and row; a diver's direction and row
 
     def _start(self, draws: Array) -> SeaquestState:
         i32, no = jnp.int32, jnp.zeros((), bool)
@@ -321,7 +321,7 @@ def _fly(game: SeaquestState) -> tuple[SeaquestState, Array]:
     subs = game.enemies >> jnp.uint32(SIZE)
     victims = [jnp.zeros(_LANES, jnp.uint32)] * (_MOVE_INTERVAL + 1)
     for kind in (game.enemies & ~subs & _FIELD, subs & game.enemies & _FIELD):
-        for timer in range(_MOVE_INTERVAL + 1):  # of two in one cell the older moves first
+        for timer in range(_MOVE_INTERVAL + 1):  # if two share a cell, the older one moves first
             hit = open_cells & kind[timer]
             victims[timer] = victims[timer] | hit
             open_cells = open_cells & ~hit

@@ -10,7 +10,7 @@ from purerl.envs.minatar.common import FIRE, LEFT, NONE, RIGHT, SIZE, Board, Min
 from purerl.types import Array, number, pytree
 
 _BOTTOM = SIZE - 1
-_ROWS, _COLUMNS = 4, 6  # of a wave
+_ROWS, _COLUMNS = 4, 6  # size of a wave
 _WAVE = np.uint32(2 ** (_ROWS * _COLUMNS) - 1)
 _COLUMN = np.uint32(sum(1 << _COLUMNS * row for row in range(_ROWS)))
 _ROW = np.uint32(2**_COLUMNS - 1)

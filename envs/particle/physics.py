@@ -10,7 +10,7 @@ from purerl.envs.drawing import PAPER, Canvas, Color
 from purerl.types import Array, Key
 
 DAMPING, TIME_STEP, CONTACT_FORCE, CONTACT_MARGIN = 0.25, 0.1, 100.0, 1e-3
-PUSHES = np.array([[0, 0], [-1, 0], [1, 0], [0, -1], [0, 1]], np.float32)  # of action 0 .. 4
+PUSHES = np.array([[0, 0], [-1, 0], [1, 0], [0, -1], [0, 1]], np.float32)  # directions of actions 0 .. 4
 
 
 class ParticleState(NamedTuple):
@@ -43,7 +43,7 @@ def move(
       state: before.
       action: i32[n], 0 nothing, 1 and 2 along x, 3 and 4 along y.
       push, radius, max_speed: f32[n] of the agents.
-      landmark_radius: that of landmarks which block the way; None: they do not.
+      landmark_radius: the radius of landmarks that block the way; None: they do not.
     """
     force = push[:, None] * jnp.asarray(PUSHES)[action]
     force = force + jnp.sum(_contact(state.position, state.position, radius, radius, same=True), axis=1)

@@ -13,8 +13,8 @@ from purerl.spaces import Box, Dict, MultiDiscrete, Stacked
 from purerl.types import Array, Environment, Key, TimeStep, number, pytree, static
 from purerl.xla.neighbors import nearest
 
-FEATURES = 7  # of another agent: x, y, speed, acceleration, direction, type, whether it is in the game
-OWN = 5  # of oneself, where asked for
+FEATURES = 7  # features of another agent: x, y, speed, acceleration, direction, type, whether it is in the game
+OWN = 5  # features of the agent itself, with `observe_own`
 TRAIL = 12  # states that a picture shows of the past
 SHOWN = 6  # steps for which a tag is to be seen
 
@@ -37,7 +37,7 @@ class TagState(NamedTuple):
 class TagContinuous(Environment):
     r"""Taggers are rewarded for every runner they touch; the runner pays, and leaves the game if `runner_exits`.
 
-    Of an agent in the game, with a the change of acceleration and d the turn that its action stands for:
+    For an agent in the game whose action changes its acceleration by a and turns it by d:
 
         direction' = (direction + d) mod 2 pi
         speed' = clip(speed + acceleration + a, 0, max_speed skill)
