@@ -1,6 +1,6 @@
 """Action distributions with distrax's semantics: `sample`, `log_prob`, `entropy`, `mode`; and `kl_parts`.
 
-A user's network may return any distrax distribution in their place. The built-in ones are written out because importing
+A user's network may return any distrax distribution instead. The built-in ones are written out because importing
 distrax costs 1.5 s, and because its tanh-transformed normal has neither an entropy nor a mode.
 """
 
@@ -128,7 +128,7 @@ class Normal(NamedTuple):
         return jnp.sum(0.5 * z**2, axis=-1), jnp.sum(of_spread, axis=-1)
 
 
-_NODES, _WEIGHTS = np.polynomial.hermite_e.hermegauss(24)  # of the mean over a standard normal
+_NODES, _WEIGHTS = np.polynomial.hermite_e.hermegauss(24)  # quadrature of the mean over a standard normal
 _NODES, _WEIGHTS = _NODES.astype(np.float32), (_WEIGHTS / _WEIGHTS.sum()).astype(np.float32)
 
 
@@ -138,9 +138,9 @@ def _log_slope(u: Array) -> Array:
 
 
 class SquashedNormal(NamedTuple):
-    """tanh of a `Normal`, inside (-1, 1). `sample`, `log_prob` and `mode` are of u, the value before the tanh.
+    """tanh of a `Normal`, inside (-1, 1). `sample`, `log_prob` and `mode` use u, the value before the tanh.
 
-    The log-probability is that of the squashed value: log N(u) - sum log(1 - tanh(u)^2), in the stable form
+    The log-probability refers to the squashed value: log N(u) - sum log(1 - tanh(u)^2), in the stable form
     2 (log 2 - u - softplus(-2u)). Keeping u avoids inverting a saturated tanh.
     """
 
@@ -157,10 +157,10 @@ class SquashedNormal(NamedTuple):
     def entropy(self) -> Array:
         """Return f32[...], in nats: the normal's plus the mean of log(1 - tanh(u)^2), by Gauss-Hermite quadrature.
 
-        Its 24 nodes err by at most .001 per action up to a standard deviation of 2, .007 at 3 and .05 at 5.
+        Its 24 nodes err by at most 0.001 per action up to a standard deviation of 2, 0.007 at 3 and 0.05 at 5.
 
-        With the correction at the mean alone it would grow with the standard deviation without end, and an entropy
-        bonus would push actions to the bounds.
+        If the correction were evaluated only at the mean, the entropy would grow with the standard deviation without
+        bound, and an entropy bonus would push actions to the bounds.
         """
         mean, std = self.normal.mean[..., None], jnp.exp(self.normal.log_std)[..., None]
         correction = jnp.sum(_log_slope(mean + std * _NODES) * _WEIGHTS, axis=-1)
@@ -176,7 +176,7 @@ class SquashedNormal(NamedTuple):
 
 
 class Joint(NamedTuple):
-    """Independent samples by name, for actions that are a dict; parts may be dicts again."""
+    """Independent distributions for the parts of a dict action; parts may be dicts again."""
 
     parts: Mapping[str, Any]  # a distribution each
 
@@ -230,8 +230,8 @@ def action_head(space: Space, squash: bool = False) -> ActionHead:
 
     Args:
       space: Discrete, MultiDiscrete, a Box of floats, or a Dict of such.
-      squash: for a Box, draw through tanh and scale to the bounds, instead of clipping a normal draw to them, as
-        `unit_box.reaching` does.
+      squash: for a Box, squash samples by tanh and scale them to the bounds, instead of clipping normal samples to
+        them, as `unit_box.reaching` does.
 
     Raises:
       InputError: if there is no distribution for the space.

@@ -15,7 +15,7 @@ from purerl.functional.objectives import ratio_of
 from purerl.types import Array, Key, PyTree, number, pytree, static
 
 WIDTH = 128  # hidden units of LPO's network
-THRESHOLD = 1e-4  # of a raw drift; below it D is 0
+THRESHOLD = 1e-4  # least raw drift that counts; below it D is 0
 
 
 @pytree
@@ -85,10 +85,10 @@ class SquaredDrift:
 
 @pytree
 class RecoveryDrift:
-    """D = A (slope l + curvature l^2) with l = relu(-log r) for good actions, A > 0; nothing else is held back.
+    """D = A (slope l + curvature l^2) with l = relu(-log r) for good actions, A > 0; otherwise D = 0.
 
-    An action that turned out to be good, but has become less likely, is made likely again faster than by r A alone.
-    It has a kink at r = 1, where its gradient counts as 0. By default, the numbers are those of zoo/recovery.
+    An action that turned out to be good, but has become less likely, becomes likely again faster than by r A only.
+    D has a kink at r = 1, where its gradient counts as 0. The default numbers come from zoo/recovery.
 
     Source: this project; the closed form of what LPO found here, see `results/objectives`.
     """
@@ -162,7 +162,7 @@ class LPO:
 
 @pytree
 class FixedClip:
-    """`ClipDrift` with a fixed epsilon: it is not evolved with what is built on it."""
+    """`ClipDrift` with a fixed epsilon, which is not evolved with the network on top of it."""
 
     epsilon: float = static(default=0.2, doc="how far the ratio may move before its gradient stops")
 

@@ -11,7 +11,7 @@ from jax.tree_util import KeyPath
 from purerl.functional import masked
 from purerl.types import Array, PyTree
 
-LEAST_VARIANCE = 1e-2  # of values: where targets hardly differ, their noise is not blown up
+LEAST_VARIANCE = 1e-2  # lower bound for values, so that noise is not amplified when targets hardly differ
 
 
 class RunningStatistics(NamedTuple):
@@ -62,7 +62,7 @@ class RunningStatistics(NamedTuple):
     def normalize(self, value: PyTree, limit: float = 10.0) -> PyTree:
         """Return (value - mean) / std, float32, clipped to +-limit.
 
-        Flags, integers other than bytes, and masks of legal actions in any dtype stay as they are.
+        Flags, integers other than bytes, and masks of legal actions in any dtype do not change.
         """
 
         def standardize(path: KeyPath, x: Array, mean: Array, variance: Array) -> Array:
@@ -86,7 +86,7 @@ def normalized(statistics: RunningStatistics | None, observation: PyTree) -> PyT
 def normalized_values(statistics: RunningStatistics | None, value: Array) -> Array:
     """Return values in the critic's units, (value - mean) / std, f32[...] -> f32[...].
 
-    Without statistics they stay as they are.
+    Without statistics they do not change.
 
     Source: Yu et al. (2022), arXiv:2103.01955; here all targets so far weigh the same.
     """
@@ -106,7 +106,7 @@ class ReturnScale(NamedTuple):
     """The running standard deviation of discounted returns, by which rewards are divided."""
 
     discounted: Array  # f32[B], of the running episodes
-    statistics: RunningStatistics  # of `discounted`, scalar
+    statistics: RunningStatistics  # scalar statistics of `discounted`
 
     @staticmethod
     def create(num_envs: int) -> "ReturnScale":

@@ -23,7 +23,7 @@ from purerl.functional.q_targets import huber
 from purerl.types import Array, Metrics, PyTree, number, pytree
 
 Objective = Callable[[Array, Array, Mapping[str, Any]], Array]
-LARGE = 20.0  # log-ratios above: exp goes on along its tangent
+LARGE = 20.0  # for log-ratios above, exp continues along its tangent
 
 
 class Samples(NamedTuple):
@@ -32,7 +32,7 @@ class Samples(NamedTuple):
     log_ratio: Array  # log pi(a|s) - log pi_old(a|s)
     log_prob: Array  # log pi(a|s)
     value: Array  # V(s)
-    entropy: Array  # of pi(.|s)
+    entropy: Array  # entropy of pi(.|s)
     advantage: Array  # standardized if the config says so
     old_value: Array  # V(s) when the samples were taken
     target: Array  # the return that V(s) should be
@@ -109,8 +109,8 @@ class Mixture:
 class ActorCriticLoss:
     """The usual loss: objective + value_coefficient (V - target)^2 / 2 - entropy_coefficient H.
 
-    With `value_clip` the larger of two errors counts: V's, and that of V kept within `value_clip` of its old value.
-    With `value_huber_delta` errors beyond it count linearly, by Huber's loss.
+    With `value_clip` the larger of two errors counts: the error of V, and of V clipped to within `value_clip` of its
+    old value. With `value_huber_delta` errors beyond it count linearly, by Huber's loss.
     """
 
     objective: Any = number(default=Clip(), doc="the policy's objective")
@@ -148,8 +148,8 @@ def per_sample(objective: Objective, log_ratio: Array, advantage: Array, context
     """Evaluate an objective or a drift, and check that it returns one number per sample.
 
     Raises:
-      InputError: if the shape of what it returns is not that of `log_ratio`; an [N, 1] beside an [N] would silently
-        make the loss N x N.
+      InputError: if its result and `log_ratio` differ in shape; an [N, 1] with an [N] would silently make the loss
+        N x N.
     """
     return _hold(objective, objective(log_ratio, advantage, context), log_ratio.shape)
 

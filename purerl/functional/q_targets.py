@@ -145,8 +145,8 @@ def retrace(
     Args:
       reward: f32[L, N].
       next_value: f32[L, N], V of the next or, at the end of an episode, the final observation.
-      next_taken: f32[L, N], Q of the action taken at the next step; the last row is not looked at.
-      trace: f32[L, N], c of the next step; the last row is not looked at.
+      next_taken: f32[L, N], Q of the action taken at the next step; the last row is ignored.
+      trace: f32[L, N], c of the next step; the last row is ignored.
       terminated, done: bool[L, N]; an episode begins after an ending.
       discount: per step.
 
@@ -161,7 +161,7 @@ def retrace(
 
 
 def with_successors(along: Array, successor: Array, follows: Array) -> Array:
-    """Return the next value of every step, [L, N, ...]: the next step's, or that of a stored final observation.
+    """Return the next value of every step, [L, N, ...]: from the next step or from a stored final observation.
 
     Args:
       along: [L, N, ...], of every step.

@@ -21,7 +21,7 @@ class ValueOf(Protocol):
 def successor_values(value_of: ValueOf, values: Array, carry: PyTree, rollout: Rollout) -> Array:
     """Return the value of each step's final or next observation, f32[T, B]; no gradient flows through it.
 
-    Where an episode terminated, the successor has no value: what stands there is to be ignored.
+    Where an episode terminated, the successor has no value: ignore the result there.
 
     Args:
       value_of: the value function.
@@ -90,8 +90,8 @@ def lambda_returns(
 
         G_t = r_t + discount (1 - terminated_t) ((1 - lambda_t) V(s'_t) + lambda_t G_{t+1})
 
-    with lambda_t = 0 where the episode ended and at the rollout's last step: there the value of the next or final
-    observation stands alone. At t = T-1 in particular G is r + discount V(s'_{T-1}), the value after the last step, not
+    with lambda_t = 0 where the episode ended and at the rollout's last step: there only the value of the next or final
+    observation counts. In particular, at t = T-1, G is r + discount V(s'_{T-1}), the value after the last step, not
     before it.
 
     Args:

@@ -38,7 +38,7 @@ def mean(scores: ArrayLike) -> Array:
 
 
 def median(scores: ArrayLike) -> Array:
-    """Return f32[]: the median of the seeds of one task, f[seeds]; of the tasks' means for f[seeds, tasks]."""
+    """Return f32[]: the median over the seeds of one task, f[seeds], or over the tasks' means of f[seeds, tasks]."""
     scores = _scores(scores)
     return jnp.median(scores if scores.ndim == 1 else jnp.mean(scores, axis=0))
 
@@ -55,7 +55,7 @@ def probability_of_improvement(a: ArrayLike, b: ArrayLike) -> Array:
 
     Args:
       a: f[seeds] or f[seeds, tasks].
-      b: likewise; its number of seeds may differ.
+      b: the same; its number of seeds may differ.
     """
     a, b = _pair(a, b)
     a, b = a[:, None], b[None]
@@ -108,15 +108,15 @@ def bootstrap_interval(
     """Return the percentile interval of a stratified bootstrap.
 
     A plain percentile interval is too narrow for few seeds: the bootstrap's spread is sqrt((n - 1) / n) of what it
-    should be, and normal quantiles stand in for Student's. `expand` moves the percentiles out by both: 95% intervals
-    then hold the truth 93% to 97% of the time from about 8 seeds on (91% with 5 seeds of one task).
+    should be, and it uses normal quantiles instead of Student's. `expand` widens the percentiles for both: 95%
+    intervals then contain the truth 93% to 97% of the time from about 8 seeds on (91% with 5 seeds of one task).
 
     Args:
       key: the key of the resampling.
-      scores: one array of scores, or as many as `statistic` takes; the seeds of each are drawn by themselves.
+      scores: one array of scores, or as many as `statistic` takes; the seeds of each are resampled separately.
       statistic: (*scores) -> f32[...], such as `iqm` or `probability_of_improvement`.
-      resamples: how often.
-      confidence: how often the interval should hold the truth.
+      resamples: number of resamples.
+      confidence: how often the interval should contain the truth.
       expand: whether to correct for few seeds.
 
     Returns:

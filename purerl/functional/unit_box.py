@@ -67,8 +67,8 @@ NEAR, FAR = 0.1, 10.0  # how far from 0 bounds lie that a standard normal reache
 def reaching(space: Box) -> Callable[[Array], Array]:
     """Return a map from samples near a standard normal, f32[..., n], to actions of a box, clipped to its bounds.
 
-    Draws are actions where 0 lies inside the bounds and they are neither narrow nor wide. Else a draw of -1 .. 1 goes
-    from the lower to the upper bound; where one bound is infinite, draws lie about 1 inside the other one.
+    If 0 lies inside the bounds, and they are neither narrow nor wide, samples are actions. Otherwise the samples from
+    -1 to 1 span the range between the bounds; if one bound is infinite, samples lie about 1 inside the other one.
     """
     traced = isinstance(space.low, jax.Array) or isinstance(space.high, jax.Array)
     xp: Any = jnp if traced else np

@@ -12,7 +12,7 @@ from purerl.types import Array
 class VTrace(NamedTuple):
     """The results of V-trace, f32[T, B] each."""
 
-    target: Array  # of the regression of values
+    target: Array  # target of the regression of values
     advantage: Array  # weight of the log-probabilities, rho included
 
 
