@@ -75,7 +75,7 @@ class PolicyAgent(NamedTuple):
     num_updates: Array  # i32[], so far; drives every schedule
     observation_statistics: RunningStatistics | None  # None: observations are not normalized
     return_scale: ReturnScale | None  # None: rewards are not normalized
-    value_statistics: RunningStatistics | None  # of the value's targets; the critic predicts in their units
+    value_statistics: RunningStatistics | None  # statistics of the value's targets; the critic predicts in their units
     curiosity: PyTree = None  # `purerl.algos.curiosity.Curiosity`, or None
 
     def normalize(self, observation: PyTree) -> PyTree:
@@ -89,8 +89,8 @@ class PolicyAgent(NamedTuple):
     def with_normalized_targets(self, batch: PyTree) -> tuple["PolicyAgent", PyTree]:
         """Return (the agent with the value targets added to its statistics, the batch in the critic's units).
 
-        Old values stay as the critic predicted them, by the old statistics; targets follow the new ones. Without
-        statistics both stay as they are.
+        Old values stay in the units of the old statistics; targets use the new ones. Without statistics, neither
+        changes.
 
         Args:
           batch: a record of value, advantage and target f32[T, B] and mask bool[T, B] or None.
@@ -124,7 +124,7 @@ class ActorCriticConfig(NetworkConfig):
     )
 
 
-HEAD_GAIN = 2.0  # of `head_sizes`, as Craftax_Baselines has it: PPO with memory learns more there than by sqrt 2
+HEAD_GAIN = 2.0  # gain of `head_sizes`, from Craftax_Baselines: recurrent PPO learns more there than with sqrt 2
 
 NetworkFactory = Callable[[Space, ActionHead, ActorCriticConfig], ActorCritic]
 Network = NetworkFactory | Module  # what an algorithm accepts as `network`
@@ -177,12 +177,12 @@ def actor_critic(
 ) -> ActorCritic:
     """Return the policy and the value function for an observation space and an action head.
 
-    Each has its own encoder, so that acting does not pay for the critic; with `share_body` or a recurrent layer
-    they share one, and `head_sizes` are layers behind it that each has for itself. Where the observation holds a
-    global state, the critic has its own encoder and sees that state; the policy does not. With a recurrent layer
-    each then has its own, and the carry is `Memories`, both of which `policy` advances.
+    Each has its own encoder, so that acting does not compute the critic; with `share_body` or a recurrent layer they
+    share one, followed by separate layers of `head_sizes`. If the observation holds a global state, the critic has its
+    own encoder and sees that state; the policy does not. With a recurrent layer each then has its own, and the carry is
+    `Memories`, both of which `policy` advances.
 
-    A `network` stands for the torso of each encoder, except for that of a critic which sees the global state.
+    A `network` replaces the torso of each encoder, except in a critic that sees the global state.
 
     Raises:
       InputError: if a critic that sees the global state is to share its encoder.

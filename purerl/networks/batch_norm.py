@@ -15,7 +15,7 @@ from purerl.networks.torsos import ACTIVATIONS, dense
 from purerl.spaces import Box, Dict, Space
 from purerl.types import Array, Key, PyTree
 
-LARGEST_RATIO, LARGEST_SHIFT = 3.0, 5.0  # of a batch's statistics to the running ones, after that
+LARGEST_RATIO, LARGEST_SHIFT = 3.0, 5.0  # bounds of the correction to the running statistics, after the warmup
 EPSILON = 1e-3  # added to variances
 
 
@@ -39,8 +39,8 @@ class BatchRenorm(nn.Module):
     ) -> Array:
         """Return the output; if `train`, also move the running statistics by `step` toward the batch's.
 
-        The first `warmup` batches are not corrected. The batch's statistics are those of the rows that are `counted`,
-        bool[N]; None: all.
+        The first `warmup` batches are not corrected. The batch's statistics are computed over the rows that are
+        `counted`, bool[N]; None: all.
         """
         size = x.shape[-1:]
         mean = self.variable("batch_stats", "mean", jnp.zeros, size)
@@ -86,12 +86,12 @@ class NormedTrain(Protocol):
         """Return (values f32[num, N], state), by the statistics of the batch.
 
         Args:
-          params, state: of the critics.
+          params, state: the critics' parameters and running statistics.
           observation: [N, *].
           action: in [-1, 1], f32[N, n].
           step: how far the running statistics move to the batch's.
-          warmup: batches that are normalized by their own statistics alone.
-          counted: bool[N], the rows that the statistics are of; None: all.
+          warmup: number of batches that are normalized only by their own statistics.
+          counted: bool[N], the rows from which the statistics are computed; None: all.
         """
         ...
 
@@ -127,7 +127,7 @@ def normed_critics(
     Args:
       space: the space of observations.
       action_size: numbers of an action.
-      config: the settings of what is below the hidden layers.
+      config: the settings of the layers below the hidden layers.
       hidden_sizes: units of the hidden layers.
       num: how many critics.
     """

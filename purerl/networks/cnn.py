@@ -19,10 +19,10 @@ def _numbers(x: Array) -> Array:
 
 
 class Conv(nn.Module):
-    """A convolution with a bias, `xla.convolution.convolve`; its parameters are those of `flax.linen.Conv`."""
+    """A convolution with a bias, `xla.convolution.convolve`; its parameters are named as in `flax.linen.Conv`."""
 
     features: int
-    size: int  # of the kernel's sides
+    size: int  # side of the kernel
     stride: int
     padding: Any
     kernel_init: Initializer
@@ -103,8 +103,8 @@ class MakeCNN(Protocol):
 def in_parts(module: CNN | ResidualCNN, x: Array) -> Array:
     """Apply a module's layers to images [..., height, width, channels]; on a CPU, to at most `PART` at once.
 
-    Bytes become numbers there. So many go through all layers while they are in the cache: Nature's network passes 256
-    images 1.5 times as fast as in parts of each layer. The parts are alike; what the last one lacks are black images.
+    Bytes become numbers there. A part goes through all layers while it is in the cache: Nature's network processes 256
+    images 1.5 times as fast as with parts of each layer. The parts have one size; black images fill the last one.
     """
     images = x.reshape(-1, *x.shape[-3:])
     whole = not few_images_are_faster() or module.is_initializing()

@@ -150,8 +150,8 @@ def recurrent_encoder(
       config: the settings of the torso.
       rnn: "none" or one of `RNNS`; a linear one unrolls by a parallel scan, GRU and LSTM with their products together.
       rnn_size: its units.
-      network: a module that stands for the torso, below the recurrent layer.
-      sees_global_state: what a policy never does: the encoder of a centralized critic.
+      network: a module that replaces the torso, below the recurrent layer.
+      sees_global_state: whether it is the encoder of a centralized critic; a policy never sees the global state.
     """
     if rnn == "none":
         return encoder(space, config, network, sees_global_state=sees_global_state)

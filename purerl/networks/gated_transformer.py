@@ -9,8 +9,8 @@ import jax.numpy as jnp
 from purerl.types import Array, Key
 
 LAYERS = 2
-STEPS = 32  # that each layer looks back
-BIAS = 2.0  # of the gates: at first a layer passes on its input
+STEPS = 32  # number of steps that each layer looks back
+BIAS = 2.0  # bias of the gates: initially a layer passes on its input
 
 
 class Gate(nn.Module):
@@ -38,7 +38,7 @@ class GatedTransformer(nn.RNNCellBase):
         y = gate(x, relu(attention(norm(x), norm(memory, x)))),  output = gate(y, relu(mlp(norm(y))))
 
     The score of a pair is q k / sqrt(d) plus a learned number for each head and distance. The state f32[..., m] holds
-    the layers' last inputs, the newest first, and which of them are of this episode.
+    the layers' last inputs, the newest first, and which of them belong to this episode.
     Source: Parisotto et al. (2019), arXiv:1910.06764, with relative positions as numbers.
     """
 

@@ -9,7 +9,7 @@ import numpy as np
 from purerl.spaces import Box, Space
 from purerl.types import Array
 
-MOST_CHANNELS = 16  # of an image whose channels, or stacked frames, come first
+MOST_CHANNELS = 16  # for an image whose channels, or stacked frames, come first
 
 
 def image_shape(space: Space) -> tuple[int, int, int] | None:

@@ -16,7 +16,7 @@ import jax.numpy as jnp
 from purerl.types import Array, Key
 from purerl.xla.linear_scan import linear_scan
 
-LONGEST = 0.999  # |lambda| at first, at most
+LONGEST = 0.999  # largest initial |lambda|
 
 
 def complex_product(a: Array, b: Array) -> Array:
@@ -30,7 +30,7 @@ class LinearRNN(nn.RNNCellBase):
 
         u = W x + c,  a, b = gates(norm(u)),  h' = a * h + b,  y = gelu(C h'),  output = u + y * sigmoid(G y + d)
 
-    Source: of the block Orvieto et al. (2023), arXiv:2303.06349, figure 2.
+    Source: Orvieto et al. (2023), arXiv:2303.06349, figure 2, for the block.
     """
 
     features: int
@@ -99,7 +99,7 @@ class LRU(LinearRNN):
 
         h' = lambda * h + gamma * (B x),  lambda = exp(-exp(nu) + i exp(theta)),  gamma = sqrt(1 - |lambda|^2)
 
-    The eigenvalues begin evenly over the unit disk. The state holds the real parts of h beside the imaginary ones; the
+    The eigenvalues start evenly over the unit disk. The state holds the real parts of h, then the imaginary ones; the
     block's C is the real part of a complex matrix. Source: Orvieto et al. (2023), arXiv:2303.06349.
     """
 

@@ -21,11 +21,11 @@ ACTION_FEATURES = 2  # features that it makes of them
 
 
 class MetaSizes(NamedTuple):
-    """The sizes of the layers; the defaults are those of Disco103."""
+    """The sizes of the layers; the defaults are Disco103's."""
 
     predictions: int = 600  # categories of y and z
-    units: int = 256  # of the LSTM that reads rollouts
-    lifetime_units: int = 128  # of the LSTM that takes a step per update
+    units: int = 256  # units of the LSTM that reads rollouts
+    lifetime_units: int = 128  # units of the LSTM that takes a step per update
     hidden: int = 16  # units of every small layer
 
 
@@ -107,7 +107,7 @@ class MetaInputs(NamedTuple):
     follows: Array  # i32[K, B], the steps that the K successors follow; T: none
     behavior: Array  # f32[T, B, A], logits of the policy that acted
     agent: Heads
-    target: Heads  # of the target parameters
+    target: Heads  # heads of the target parameters
     value: Array  # f32[S, B]
     advantage: Array  # f32[T, B]
     standardized_advantage: Array  # f32[T, B]

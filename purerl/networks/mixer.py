@@ -11,7 +11,7 @@ from purerl.networks.torsos import apply, dense, init
 from purerl.spaces import Space
 from purerl.types import Array, Key, PyTree
 
-SMALL = 0.01  # scale of the weights at first: larger ones saturate the ELU where values are low, and no agent learns
+SMALL = 0.01  # initial scale of the weights: larger ones saturate the ELU where values are low, and no agent learns
 
 
 class MixValues(Protocol):
@@ -23,7 +23,7 @@ class MixValues(Protocol):
 
 
 class Mixer(NamedTuple):
-    """The value of a team from those of its agents, as pure functions."""
+    """The value of a team from the values of its agents, as pure functions."""
 
     init: Callable[[Key], PyTree]  # key -> params
     apply: MixValues
@@ -38,7 +38,7 @@ def mixing(global_state: Space, num_agents: int, size: int, initializer: str = "
     r"""Return QMIX's mixing network: Q_team = |W2(s)| elu(|W1(s)| (Q_1, .., Q_n) + b1(s)) + b2(s).
 
     Args:
-      global_state: the space of s, which stands in a team's observation as "global_state".
+      global_state: the space of s, the "global_state" of a team's observation.
       num_agents: n.
       size: units of the hidden layer.
       initializer: the initializer of the layers that make the weights.

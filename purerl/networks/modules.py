@@ -79,7 +79,7 @@ def own_torso(space: Space, network: Module) -> tuple[nn.Module, int]:
     """Return (the torso that a module forms for an observation space, the number n of its features).
 
     Raises:
-      InputError: if it is no module, does not take such observations, or returns something else.
+      InputError: if it is not a module, does not take such observations, or does not return features.
     """
     if isinstance(network, type):
         raise InputError(f"network is the class {network.__name__}; give an instance, or lambda rngs: ... for NNX")
@@ -178,7 +178,7 @@ class PairTorso(nn.Module):
         """Map an observation with any leading axes to features f32[..., n]."""
         rows, leading = _as_rows(self.space, observation)
         params = self.param("pair", lambda key: _floats(self.start(key, rows), self.start))
-        keyed = len(inspect.signature(self.run).parameters) > 2  # of haiku, which then gets no key
+        keyed = len(inspect.signature(self.run).parameters) > 2  # a haiku function, which gets None as its key
         return _features(self.run(params, *([None] if keyed else []), rows), leading, self.run)
 
 

@@ -9,15 +9,15 @@ import jax.numpy as jnp
 from purerl.networks.torsos import dense
 from purerl.types import Array
 
-SMALL = nn.initializers.truncated_normal(0.01)  # of the heads of a state
+SMALL = nn.initializers.truncated_normal(0.01)  # initializer of the heads of a state
 
 
 class Predictions(NamedTuple):
-    """An agent's predictions in states [...], as logits; the axis A of z, q and next_policy is that of actions."""
+    """An agent's predictions in states [...], as logits; A is the axis of actions in z, q and next_policy."""
 
     policy: Array  # f32[..., A]
     y: Array  # f32[..., m], of the state; the rule gives it its meaning
-    z: Array  # f32[..., A, m], likewise of an action
+    z: Array  # f32[..., A, m], the same of an action
     q: Array  # f32[..., A, n], of the return after an action
     next_policy: Array  # f32[..., A, A], of the policy after an action
 

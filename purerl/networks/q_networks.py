@@ -20,9 +20,9 @@ from purerl.types import Array, EnvironmentSpec, Key, PyTree
 class NoisyDense(nn.Module):
     r"""A dense layer whose weights are noisy: y = (w + sigma_w e_out e_in^T) x + b + sigma_b e_out.
 
-    The noise is f(e) = sgn(e) sqrt|e| of normal draws, one per input and one per output, from the generator "noise";
-    without that generator it is 0. All rows of a batch share it; a single row, as under `jax.vmap` over keys and rows,
-    has its own, at the cost of one more product instead of a weight per row.
+    The noise is f(e) = sgn(e) sqrt|e| with e standard normal, one per input and one per output, from the generator
+    "noise"; without that generator it is 0. All rows of a batch share it; a single row, as under `jax.vmap` over keys
+    and rows, has its own, at the cost of one more product instead of a weight per row.
 
     Source: Fortunato et al. (2018), arXiv:1706.10295, factorized noise.
     """
@@ -63,7 +63,7 @@ class QHead(nn.Module):
 
     num_actions: int
     num_atoms: int | None = None
-    hidden_size: int | None = None  # of a hidden layer before the outputs
+    hidden_size: int | None = None  # units of a hidden layer before the outputs
     dueling: bool = False
     noisy: bool = False
     activation: str = "relu"

@@ -86,9 +86,9 @@ TORSOS = ("auto", "mlp", "simba", *CNNS)
 class Torso(nn.Module):
     """A network from an observation to features: images pass through a CNN, and everything through an MLP.
 
-    A choice becomes one-hot, bytes are divided by their upper bound, a single number n that counts, such as the steps
-    so far, goes in as sign(n) log(1 + |n|), and the parts of a dict are put side by side in the order of their names.
-    `kind` "auto" takes the MinAtar network for images below 36 pixels, Nature's for larger ones, and only the MLP where
+    A choice becomes one-hot, and bytes are divided by their upper bound. A single number n that counts, such as the
+    steps so far, becomes sign(n) log(1 + |n|). The parts of a dict are concatenated in the order of their names.
+    `kind` "auto" uses the MinAtar network for images below 36 pixels, Nature's for larger ones, and only the MLP if
     there is no image; "mlp" flattens images; "simba" is "auto" with residual blocks for the MLP. Channels and stacked
     frames that come first are moved to the end.
     """
