@@ -29,10 +29,10 @@ class TimeStep(NamedTuple):
     """
 
     observation: PyTree  # after the step; at the end of an episode the final observation
-    reward: PyTree  # f32[]; of several agents {group: f32[n]}
+    reward: PyTree  # f32[]; with several agents {group: f32[n]}
     terminated: Array  # bool[], the task ended: the value of the next state is 0
     truncated: Array  # bool[], time ran out: bootstrap from `observation`; never together with `terminated`
-    info: Mapping[str, Array]  # f32[] by name: numbers for the episode statistics, {} if there are none
+    info: Mapping[str, Array]  # {name: f32[]}: numbers for the episode statistics, {} if there are none
 
     @classmethod
     def transition(
@@ -48,10 +48,10 @@ class TimeStep(NamedTuple):
 
         Args:
           observation: the observation of the state after the step, even if the episode ended.
-          reward: f32[]; of several agents {group: f32[n]}.
+          reward: f32[]; with several agents {group: f32[n]}.
           terminated: bool[], the task ended.
-          time_up: bool[], the time limit is reached; ignored where the task ended.
-          info: f32[] by name.
+          time_up: bool[], the time limit is reached; ignored if the task ended.
+          info: {name: f32[]}.
         """
         terminated = jnp.asarray(terminated, jnp.bool_)
         truncated = jnp.asarray(time_up, jnp.bool_) & ~terminated
@@ -111,7 +111,7 @@ class Environment:
         raise NotImplementedError
 
     def observe(self, state: PyTree) -> PyTree:
-        """Return the observation of a state, if it is a cheap function of the state alone. Optional.
+        """Return the observation of a state, if it is a cheap function of only the state. Optional.
 
         It must equal the observation that `reset` and `step` return. `vectorize` then observes the states to act on
         instead of choosing between the observations of a reset and of a step, so define it only where it is cheaper
@@ -152,7 +152,7 @@ class Environment:
 
 
 class EnvironmentSpec(NamedTuple):
-    """The spaces of an environment: everything that an algorithm knows about it.
+    """The spaces of an environment: everything that an algorithm gets to see of it.
 
     Example:
       >>> import purerl
@@ -175,24 +175,24 @@ class Rollout(NamedTuple):
       ('observation', 'action', 'reward')
     """
 
-    observation: PyTree  # [T, B, ...], that `act` was given
+    observation: PyTree  # [T, B, ...], as passed to `act`
     action: PyTree  # [T, B, ...]
-    reward: PyTree  # f32[T, B]; of several agents {group: f32[T, B, n]}
+    reward: PyTree  # f32[T, B]; with several agents {group: f32[T, B, n]}
     terminated: Array  # bool[T, B]
     truncated: Array  # bool[T, B]
     next_observation: PyTree  # [T, B, ...], after the step; the final observation where an episode ended
-    extras: PyTree  # [T, B, ...], what `act` returned beside the action, such as log-probabilities
+    extras: PyTree  # [T, B, ...], what `act` returned in addition to the action, such as log-probabilities
     carry: PyTree  # [B, ...], the recurrent state before the first step; () without one
     mask: Array | None = None
     # bool[T, B], False where a step must not count: an agent that has left, a step that only reset a host environment.
     # It follows an ended step (or another such step), so that no return flows out of it. None: all steps count.
-    # A rollout whose first step does not count and is truncated says that the episode before was cut off there
+    # If the first step of a rollout does not count and is truncated, the previous episode was cut off there
     statistics: PyTree = None
-    # [B, ...], the running statistics that observations were normalized by when they were acted on, where an older
-    # agent acted than the one that learns; None: the agent's
+    # [B, ...], the running statistics that normalized observations for acting, if an older agent acted than the one
+    # that learns; None: the agent's
     cut: Array | None = None
-    # bool[T, B], where a step is truncated only because no later one of the rollout counts: the episode goes on in the
-    # next rollout, with the step's successor. None: nowhere
+    # bool[T, B], where a step is truncated only because no later one of the rollout counts: the episode continues in
+    # the next rollout, with the step's successor. None: nowhere
 
     @property
     def done(self) -> Array:
@@ -218,7 +218,7 @@ class Act(Protocol):
           carry: [B, ...], recurrent state; () without one.
           key: one for all environments.
           observation: [B, ...].
-          explore: act as in training, or greedily.
+          explore: True: act as in training; False: greedily.
 
         Returns:
           (action [B, ...], carry [B, ...], extras [B, ...]); `update` finds the extras in `Rollout.extras`.

@@ -11,13 +11,13 @@ from purerl.prng import fast
 from purerl.types import Algorithm, Array, Environment, Key, PyTree
 from purerl.xla.trees import where
 
-MAX_STEPS = 27_000  # of an episode of an evaluation, if no other limit is given
+MAX_STEPS = 27_000  # longest episode of an evaluation, if no other limit is given
 
 
 class Evaluation(NamedTuple):
     """The episodes of an evaluation."""
 
-    episode_return: Array  # f32[num_episodes]; of several agents the mean
+    episode_return: Array  # f32[num_episodes]; the mean over the agents if there are several
     episode_length: Array  # i32[num_episodes]
     finished: Array  # bool[num_episodes]; False: cut off by `max_steps`, return and length so far
     group_return: dict[str, Array]  # f32[num_episodes] of each group's mean agent; {} for a single agent

@@ -1,7 +1,7 @@
 """The contract of extensions: features around the loop, such as a curriculum, opponents or another loop.
 
-The loop, runs and sweeps know this contract and no extension by name. The built-in ones are rows of
-`purerl.catalog.extensions`; a user's own is the same object in a module of theirs.
+The loop, runs and sweeps use only this contract, and do not depend on any particular extension. The built-in ones are
+rows of `purerl.catalog.extensions`; your own is the same kind of object in your module.
 """
 
 import dataclasses
@@ -23,11 +23,11 @@ class Wrap(Protocol):
         """Return a function that makes trainers, wrapped around another one.
 
         Args:
-          make: makes the trainer inside: of the loop, or of the loop with other extensions.
+          make: makes the wrapped trainer: the loop's, or one that other extensions already wrap.
           options: the extension's settings; their numbers may be traced.
 
         Returns:
-          (algorithm, env, config) -> `Trainer`. It returns `make`'s where the extension has nothing to do.
+          (algorithm, env, config) -> `Trainer`. It returns `make`'s if the extension has nothing to do.
         """
         ...
 
@@ -100,7 +100,7 @@ class Setup(NamedTuple):
 
     config: Any
     env: Any
-    options: Mapping[str, Any]  # of the extensions in use, as they are prepared
+    options: Mapping[str, Any]  # options of the extensions in use, as they are prepared
 
 
 MakeFromSetup = Callable[[Setup], Trainer]
@@ -128,7 +128,7 @@ def bound(row: Extension, options: object) -> Callable[[MakeTrainer], MakeTraine
 
 
 def check_extension(row: object, what: str) -> None:
-    """Raise an `InputError` unless something is an extension whose parts are of their kinds; `what` says what it is."""
+    """Raise an `InputError` unless `row` is an extension whose parts have the right types; `what` names it."""
     if not isinstance(row, Extension):
         given = f"the class {row.__name__}" if isinstance(row, type) else told(row)
         raise InputError(f"{what} is {given}; it must be a purerl.Extension")

@@ -13,7 +13,7 @@ from purerl.xla.vmap_cond import any_member
 
 
 class TrainMetrics(NamedTuple):
-    """The metrics of one or several updates: f32[] by name."""
+    """The metrics of one or several updates: {name: f32[]}."""
 
     episodes: Metrics  # `EpisodeStatistics.summary` of the episodes that ended; NaN where none did
     algorithm: Metrics  # what `Algorithm.update` returned; where the loop runs in Python also its own
@@ -59,8 +59,8 @@ class EpisodeStatistics(NamedTuple):
         Args:
           done: bool[B].
           episode_return: f32[B], of the whole episode so far, this step included.
-          episode_length: i32[B], likewise.
-          info: f32[B] by name.
+          episode_length: i32[B], the same.
+          info: {name: f32[B]}.
         """
         length = jnp.where(done, episode_length, 0)
         return EpisodeStatistics(
@@ -122,10 +122,10 @@ class EpisodeStatistics(NamedTuple):
 
 
 class MetricsSum(NamedTuple):
-    """The metrics of several updates, in as much memory as those of one. NaN means that a metric is unknown."""
+    """The metrics of several updates, in as much memory as for one. NaN means that a metric is unknown."""
 
     updates: Array  # i32[], how many
-    statistics: EpisodeStatistics  # of all episodes that ended
+    statistics: EpisodeStatistics  # statistics of all episodes that ended
     algorithm: Metrics  # f32[] by name, sums over the updates in which each is known
     known: Array  # f32[metrics], in how many updates each is known, in the order of their sorted names
 
@@ -158,9 +158,9 @@ class MetricsSum(NamedTuple):
     def means(self) -> TrainMetrics:
         """Return the metrics in the form of a single update's.
 
-        `episodes` counts all; returns and lengths are means over those episodes, NaN where none ended. The algorithm's
-        metrics are means over the updates in which they are known: not NaN, and, with `LEARNING` among them, of the
-        updates that learned. NaN where none is.
+        `episodes` counts all; returns and lengths are means over those episodes, NaN if none ended. The algorithm's
+        metrics are means over the updates in which they are known: not NaN and, with `LEARNING` among them, only in
+        updates that learned. NaN if they are known in no update.
         """
 
         def mean(total: Array, known: Array) -> Array:
@@ -179,9 +179,9 @@ class Failure(NamedTuple):
 
 
 def failure(algorithm: Metrics, agent: PyTree, before: MetricsSum) -> Failure:
-    """Return whether an update failed: a metric is infinite, or one is NaN and so are the agent's parameters.
+    """Return whether an update failed: a metric is infinite, or both a metric and the agent's parameters are NaN.
 
-    A metric may be NaN alone, where it is not known. The one that is named was known before, if one was.
+    A NaN in a metric only means that it is unknown. The reported metric was known before, if any was.
 
     Args:
       algorithm: the update's metrics.

@@ -23,14 +23,14 @@ Ts = TypeVarTuple("Ts")
 State = TypeVar("State")
 
 Values = Mapping[str, Any]  # fields by name; `env.NAME` is the environment's
-AXIS = "trial"  # of the mesh
+AXIS = "trial"  # axis of the mesh
 
 _MEMBERS: Any = 0
 _SHARED: Any = None
 APART = TrainState(  # vmap axes of members that each count their updates
     agent=_MEMBERS, vector=_MEMBERS, observation=_MEMBERS, carry=_MEMBERS, key=_MEMBERS, num_updates=_MEMBERS
 )
-TOGETHER = APART._replace(num_updates=_SHARED)  # of members that are all equally far
+TOGETHER = APART._replace(num_updates=_SHARED)  # axes for members that are all equally far
 
 
 RETURN = "episode_return"
@@ -49,7 +49,7 @@ class TrainMembers(Protocol):
     def __call__(
         self, state: TrainState, seed: Array, values: Values, num: ArrayLike, begin: ArrayLike, setup: Setup, /
     ) -> tuple[TrainState, Point]:
-        """Return (state, Point); `num` i32 updates and `begin` bool (starts again) are shared, or of each member."""
+        """Return (state, Point); `num` i32 updates and `begin` bool (start over) are shared, or one per member."""
         ...
 
 
@@ -60,11 +60,11 @@ def train_members(make: MakeFromSetup, mesh: Mesh, axes: TrainState = TOGETHER, 
       make: makes the trainer of a member.
       mesh: from `sharding.make_mesh`; the number of members is a multiple of its axis.
       axes: the axes of the states: `TOGETHER` or `APART`.
-      metric: what a point is of; -NAME: the negative of it, so that more is better.
+      metric: the metric of a point; -NAME: its negative, so that more is better.
 
     Returns:
       (state, seed u32, values, updates i32, begin bool, setup) -> (state, Point). States, seeds and values have
-      a leading axis of members; so have `updates` and `begin` (whether a member starts again) where they are `APART`.
+      a leading axis of members; if they are `APART`, so do `updates` and `begin` (whether a member starts over).
     """
 
     def train(state: TrainState, seed: Array, values: Values, num: Array, begin: Array, setup: Setup):

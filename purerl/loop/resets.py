@@ -8,7 +8,7 @@ run, bit for bit, and no reset state is used twice. The policies:
     always   a reset is computed for every environment at every step, and used where an episode ends; no branch
     auto     "prefetch" on a CPU; elsewhere "always", where leaving a compiled graph costs more than a small reset. An
              expensive reset (a physics engine's) is better prefetched everywhere
-    pool     resets are drawn from `pool_size` of them that were computed once: cheap for any reset, but they repeat
+    pool     resets are sampled from `pool_size` of them that were computed once: cheap for any reset, but they repeat
 """
 
 from collections.abc import Callable
@@ -33,7 +33,7 @@ class Resets(NamedTuple):
     episode: Array  # i32[B], the number of the running episode
     prefetched: PyTree  # [B, ...], computed ahead for the next episode; None for "always"
     used: Array | None  # bool[B], whether it was used already; None for "always"
-    pool: PyTree  # [P, ...], the resets to draw from; None but for "pool"
+    pool: PyTree  # [P, ...], the resets to sample from; None except for "pool"
 
 
 def create(reset: Reset, num_envs: int, key: Key, policy: str, pool_size: int) -> tuple[Resets, PyTree]:
@@ -70,7 +70,7 @@ def take(reset: Reset, resets: Resets, done: Array) -> tuple[Resets, PyTree]:
 def _compute(reset: Reset, resets: Resets, episode: Array) -> PyTree:
     """Return the resets of these episodes, i32[B]: [B, ...]."""
     keys = jax.vmap(lambda key, number: renew(jax.random.fold_in(key, number)))(resets.key, episode)
-    # The barrier keeps XLA from computing the keys anew for every number of a reset state.
+    # The barrier keeps XLA from computing the keys again for every number of a reset state.
     keys = jax.lax.optimization_barrier(keys)
     if resets.pool is None:
         return reset(keys)

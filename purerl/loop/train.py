@@ -117,7 +117,7 @@ def make_trainer(
       wraps: the wraps of extensions, the outermost first.
 
     Raises:
-      InputError: if one of them is of another kind, or a setting is out of range.
+      InputError: if one of them has the wrong type, or a setting is out of range.
     """
     check_pieces(algorithm, env, config)
     make: MakeTrainer = compiled_trainer

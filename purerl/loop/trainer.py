@@ -59,11 +59,11 @@ class Trainer(Protocol):
 
     @property
     def policies(self) -> Mapping[str, Policy]:
-        """The policies by name; a single policy has the name ""."""
+        """{name: policy}; a single policy has the name ""."""
         ...
 
     def player(self, agent: PyTree) -> tuple[Algorithm, PyTree]:
-        """Return the (algorithm, agent) that plays alone, if the trainer's agent also holds its opponents."""
+        """Return the (algorithm, agent) that plays, without the opponents that the trainer's agent may also hold."""
         ...
 
     @property

@@ -29,11 +29,11 @@ class VectorState(NamedTuple):
     """B environments and their episodes, for both loops."""
 
     env_state: PyTree  # [B, ...]; on the host snapshots by group, () where environments cannot be saved
-    episode_return: Array  # f32[B], of the running episodes; of several agents the mean
+    episode_return: Array  # f32[B], of the running episodes; the mean over the agents if there are several
     group_return: dict[str, Array]  # f32[B], of the running episodes, of each group's mean agent; {} for a single agent
     episode_length: Array  # i32[B]
-    statistics: EpisodeStatistics  # of the episodes that ended
-    resets: Resets | None  # of the episodes to come; None on the host, whose environments reset themselves
+    statistics: EpisodeStatistics  # statistics of the episodes that ended
+    resets: Resets | None  # resets of the episodes to come; None on the host, whose environments reset themselves
 
 
 def _named(group_return: dict[str, Array]) -> dict[str, Array]:
@@ -55,7 +55,7 @@ class VectorEnvironment:
         """Start an episode in every environment.
 
         Args:
-          key: a key of any generator; the environments draw from `prng`'s.
+          key: a key of any generator; the environments get keys of `prng`'s.
 
         Returns:
           (state, observation[B]).
@@ -93,7 +93,7 @@ class VectorEnvironment:
         """
         keys = jax.random.split(as_generator(key, self.prng), self.num_envs)
         env_state, step = self.each(lambda env, *x: env.step(*x), keys, state.env_state, action)
-        if self._observes:  # from the state in memory: XLA would else compute the step anew for what is observed
+        if self._observes:  # from the state in memory; otherwise XLA would compute the step again for the observation
             env_state = jax.lax.optimization_barrier(env_state)
             step = step._replace(observation=self._observe(env_state))
         done = step.done
