@@ -1,4 +1,4 @@
-"""Conformance suites for your own environments and algorithms, and for those of purerl.
+"""Conformance suites for environments and algorithms, your own and purerl's.
 
 Example:
   >>> import purerl

@@ -59,26 +59,25 @@ def check_algorithm(
 
     Args:
       algorithm: (spec, config) -> Algorithm.
-      config: its settings; small ones, as every probe is trained for `config.total_timesteps`. The defaults of the
-        class that its annotation names if none is given.
-      key: for everything random; a fixed one if none is given.
-      actions: the kinds of actions it takes: "discrete", "multi-discrete", "continuous", "dict".
-      name: what messages call it; the function's name if none is given.
-      contract: hold it to the contract.
-      compiled: compile it for that and take updates; False traces it only, in a second: structures, shapes and dtypes.
-      masks: hold it to masks of legal actions, too: it then has to take an observation that is a dict with an
+      config: its settings; small ones, as every probe is trained for `config.total_timesteps`. None: the defaults of
+        the class that its annotation names.
+      key: a key for everything random; None: a fixed one.
+      actions: the kinds of actions it supports: "discrete", "multi-discrete", "continuous", "dict".
+      name: its name in messages; None: the function's name.
+      contract: check the contract.
+      compiled: compile it for that and run updates; False only traces it, in a second: structures, shapes and dtypes.
+      masks: also check masks of legal actions: it must then support an observation that is a dict with an
         "action_mask".
-      meetings: hold it to what must hold where features meet, too, as `purerl.testing.meetings` says: it then has to
-        look at `Rollout.mask`.
+      meetings: also check combinations of features, by `purerl.testing.meetings`: it must then respect `Rollout.mask`.
       learn: train on the probes of `purerl.testing.probes`, for each kind of actions.
-      num_seeds: runs on each probe, of which most must succeed.
-      say: is called with a line for each check that passes, as it passes.
+      num_seeds: runs on each probe, most of which must succeed.
+      say: a function that is called with a line for each check as it passes.
 
     Returns:
       The checks it passed.
 
     Raises:
-      InputError: for the first thing that is wrong, naming the function, field or probe, and what passed before it.
+      InputError: for the first problem, naming the function, field or probe, and the checks that passed before it.
     """
     check_algorithm_kind(algorithm)
     name = name or str(getattr(algorithm, "__name__", "algorithm"))

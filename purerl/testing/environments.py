@@ -41,19 +41,19 @@ def check_environment(
 
     Args:
       env: the environment, which may be your own.
-      key: for random play; a fixed one if none is given.
+      key: a key for random play; None: a fixed one.
       num_steps: steps of random play in each of eight copies.
-      name: what messages call it; its class's name if none is given.
-      same_start: every episode may start in one state although `reset` draws random numbers.
+      name: its name in messages; None: its class's name.
+      same_start: whether every episode may start in one state although `reset` uses random numbers.
       eager: also compare compiled with uncompiled steps, which is slow for large physics engines.
       measure: also measure its speed, which takes seconds.
-      say: is called with a line for each check that passes, as it passes.
+      say: a function that is called with a line for each check as it passes.
 
     Returns:
-      The checks it passed and what was measured.
+      The checks it passed and the measurements.
 
     Raises:
-      InputError: for the first thing that is wrong, naming the method or the field.
+      InputError: for the first problem, naming the method or the field.
     """
     registry.check_environment(env)
     if isinstance(env, HostSource):

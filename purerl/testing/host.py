@@ -25,10 +25,10 @@ def check_host_environment(source: HostSource, num_steps: int = 128, *, name: st
     Args:
       source: the environments.
       num_steps: steps of random play in each of two copies.
-      name: what messages call it; its id if none is given.
+      name: its name in messages; None: its id.
 
     Raises:
-      InputError: for the first thing that is wrong, or what the environment itself raises, in one line.
+      InputError: for the first problem, or for an exception of the environment itself, in one line.
     """
     name = source.id if name is None else name
     checks = check_spaces(source, name)

@@ -29,10 +29,10 @@ def check_meetings(algorithm: AlgorithmFactory, config: Config, env: Probe, stat
     Args:
       algorithm, config, name: as for `check_algorithm`.
       env: a probe.
-      state: the state of the training on the probe.
+      state: the state after training on the probe.
 
     Raises:
-      InputError: for the first thing that is wrong.
+      InputError: for the first problem.
     """
     return [
         _check_counters(algorithm, config, env, state, name),

@@ -1,4 +1,4 @@
-"""Checks of an environment's spaces: unsupported ones, and special treatment that users should know."""
+"""Checks of an environment's spaces: unsupported ones, and special cases that users should know."""
 
 import jax.numpy as jnp
 import numpy as np

@@ -3,9 +3,9 @@
 Each is a frozen dataclass that holds the wrapped environment: a pytree like any other environment, so its numbers may
 be traced and vmapped, and it can be copied and pickled. `TimeLimit(FrameStack(env, num_frames=4), time_limit=500)`.
 
-A wrapper that draws nothing hands the keys on unchanged, so wrappers that touch different things (reward, observation,
-time) give the same episodes in any order. Where an observation carries a legal-action mask, as a dict with the key
-"action_mask", wrappers of observations change everything but the mask.
+A wrapper without random numbers passes the keys on unchanged, so wrappers that change different things (reward,
+observation, time) give the same episodes in any order. If an observation contains a mask of legal actions, as a dict
+with the key "action_mask", wrappers of observations change everything except the mask.
 
 Example:
   >>> import purerl

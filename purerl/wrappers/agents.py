@@ -17,8 +17,9 @@ from purerl.wrappers.base import Wrapper, show, shown_space
 class AgentIds(Wrapper):
     """Adds an id to every agent's observation, so that agents of one policy can act differently.
 
-    An agent's observation is a dict: "observation", or what the wrapped one's dict holds, and "agent_id", f32[N], the
-    one-hot of its number among the N agents of all groups; agents count through groups by their names.
+    An agent's observation is a dict: "observation", or the entries of the wrapped observation if that is a dict, and
+    "agent_id", f32[N], its number among the N agents of all groups, one-hot. Agents are numbered in the order of the
+    groups' names.
     """
 
     def reset(self, key: Key) -> tuple[PyTree, PyTree]:

@@ -17,7 +17,7 @@ from purerl.types import Environment, EnvironmentSpec, Key, PyTree, TimeStep
 
 
 class Wrapped(NamedTuple):
-    """The state of a wrapped environment, and that of its wrapper."""
+    """The states of a wrapped environment and of its wrapper."""
 
     inner: PyTree
     outer: PyTree
@@ -90,9 +90,9 @@ def show(see: Callable[..., PyTree], env: Environment, observation: PyTree, *mor
     """Return an observation after a wrapper's change, for a single agent or for each agent in each group.
 
     Args:
-      see: (spaces of one agent, its observation, its part of each of `more`) -> what it is shown.
-      env: the wrapped one.
-      observation: its observation; flags of agents and the global state stay as they are.
+      see: (spaces of one agent, its observation, its part of each of `more`) -> its new observation.
+      env: the wrapped environment.
+      observation: its observation; flags of agents and the global state do not change.
       *more: by group where there are groups, such as actions and rewards.
     """
     specs = agent_specs(env)

@@ -38,7 +38,7 @@ class EpisodeRecord(NamedTuple):
 
     observation: PyTree  # [L + 1, ...], the first one at 0
     action: PyTree  # [L, ...]
-    reward: PyTree  # f32[L]; of groups of agents {group: f32[L, n]}
+    reward: PyTree  # f32[L]; with groups of agents {group: f32[L, n]}
     length: Array  # i32[], steps so far; later entries are zero, and steps beyond L are not recorded
 
 
@@ -82,7 +82,7 @@ class DomainRandomization(Wrapper):
 
     `redraw(key, env) -> env` returns the parameters of one episode, such as
     `lambda key, env: dataclasses.replace(env, gravity=jax.random.uniform(key, minval=5.0, maxval=15.0))`.
-    Each instance carries those that change in its state, as `state.outer`, by name.
+    Each instance holds the parameters that change in its state, as the dict `state.outer`.
 
     Source: Tobin et al. (2017), arXiv:1703.06907.
     """

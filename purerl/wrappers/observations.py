@@ -22,8 +22,8 @@ BESIDE = ("action_mask", "global_state")  # what no wrapper changes or mixes int
 class FrameStack(Wrapper):
     """Stacks the last `num_frames` observations along their last axis, the newest last.
 
-    f32[4] becomes f32[4 k], u8[H, W, C] becomes u8[H, W, C k]. Before an episode's k-th observation, its first one
-    stands in for those that are missing.
+    f32[4] becomes f32[4 k], u8[H, W, C] becomes u8[H, W, C k]. Before an episode's k-th observation, copies of its
+    first one replace the missing ones.
     """
 
     keeps_state: ClassVar[bool] = True
@@ -142,8 +142,8 @@ class PreviousActionReward(Wrapper):
 class ActionMask(Wrapper):
     """Adds a mask of the legal discrete actions: `legal(state) -> bool[n]`, a function of the wrapped state.
 
-    Of groups of agents it returns {group: bool[agents, n]}. The observation becomes a dict with "observation" and
-    "action_mask"; a mask that is already there is narrowed.
+    For groups of agents it returns {group: bool[agents, n]}. The observation becomes a dict with "observation" and
+    "action_mask"; an existing mask is narrowed.
     """
 
     legal: Callable[[PyTree], Array] = static(doc="(state) -> bool[n], the legal actions")

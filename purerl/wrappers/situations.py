@@ -23,7 +23,7 @@ KEYS = ("key", "rng", "rng_key", "_rng_key")  # fields in which states keep a ra
 class Situation(NamedTuple):
     """The input of an algorithm that plans in the environment: an observation, and the state behind it."""
 
-    observation: PyTree  # of whoever acts next
+    observation: PyTree  # observation of the side that acts next
     state: PyTree  # the environment's; () in rollouts, which are learned from
     side: Array  # i32[], who acts next: 0 or 1 in a turn-based game, else 0
 
@@ -40,9 +40,9 @@ class Model(Protocol):
 class Situations(Wrapper):
     """Adds the state to the observation, as a `Situation`; a turn-based game becomes one of a single agent.
 
-    In a game of two agents in turns this agent makes every move: the observation, the action and the reward of a step
-    are those of the side that moves, and `Situation.side` says which one moves next. The spaces are those of the
-    observation and the action.
+    In a turn-based game of two agents this agent makes every move: the observation, the action and the reward of a step
+    belong to the side that moves, and `Situation.side` is the side that moves next. The spaces describe the observation
+    and the action.
     """
 
     def reset(self, key: Key) -> tuple[Situation, Situation]:
@@ -57,7 +57,7 @@ class Situations(Wrapper):
         return situation, timestep._replace(reward=reward)
 
     def advance(self, key: Key, state: Situation, action: PyTree) -> tuple[Situation, TimeStep]:
-        """Step the same way; in a turn-based game the reward is that of both sides, f32[2]."""
+        """Step the same way; in a turn-based game the reward is f32[2], one per side."""
         names = sides(self.env)
         actions = {name: jax.tree.map(lambda x: x[None], action) for name in names} if names else action
         inner, timestep = self.env.step(key, state.state, actions)
@@ -119,8 +119,8 @@ def lookahead(game: Situations, key: Key, situation: Situation) -> Array:
 
         argmax_a r(a) - max_b r(b | a)
 
-    with r the rewards of the moves, b the replies of the other side, and ties drawn uniformly. The game has n discrete
-    actions, and this takes n + n^2 of its steps.
+    with r the rewards of the moves and b the replies of the other side; ties are broken at random. The game has n
+    discrete actions, and this takes n + n^2 of its steps.
     """
     key_draw, key_move, key_reply = jax.random.split(key, 3)
     actions = jnp.arange(game.action_space.n, dtype=jnp.int32)  # type: ignore[attr-defined]
@@ -136,7 +136,7 @@ def lookahead(game: Situations, key: Key, situation: Situation) -> Array:
 
 @pytree
 class Against(Wrapper):
-    """A turn-based game against an opponent. The agent's side and who begins are random in each game.
+    """A turn-based game against an opponent. The agent's side and the first player are random in each game.
 
     A step is the agent's move and the opponent's replies, until it is the agent's turn again or the game is over; the
     reward is the agent's.
@@ -147,7 +147,7 @@ class Against(Wrapper):
     opponent: Any = static(default=lookahead, doc="(game, key, situation) -> action")
 
     def reset(self, key: Key) -> tuple[Wrapped, Situation]:
-        """Start a game; if the opponent begins, it makes its moves."""
+        """Start a game; if the opponent moves first, it makes its moves."""
         key_game, key_side, key_reply = jax.random.split(key, 3)
         situation, _ = self.env.reset(key_game)
         side = jax.random.bernoulli(key_side).astype(jnp.int32)
@@ -182,7 +182,7 @@ def sides(env: Environment) -> tuple[str, ...]:
     """Return the names of the two groups of a turn-based game; () for an environment of one agent.
 
     Raises:
-      InputError: for groups that are not two of one agent each, that see and do alike, in turns.
+      InputError: unless the groups are two of one agent each, with equal spaces, that take turns.
     """
     sizes = agent_groups.sizes(env)
     wrong = no_sides(env) if sizes else ""
