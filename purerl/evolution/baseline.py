@@ -17,7 +17,7 @@ from purerl.optim.optimizers import apply_gradients
 from purerl.spaces import Space
 from purerl.types import Array, Key, PyTree, Rollout
 
-LEARNING_RATE = 3e-3  # of Adam
+LEARNING_RATE = 3e-3  # Adam's
 GAE_LAMBDA = 0.95
 
 

@@ -1,6 +1,7 @@
 """A generation as one pure function: sample candidates, train with each on every task, update the strategy.
 
-A candidate is any part that plugs into an algorithm, such as an objective; its fitness is the score of whole trainings.
+A candidate is any part that plugs into an algorithm, such as an objective; its fitness is the score of complete
+training runs.
 """
 
 from collections.abc import Sequence

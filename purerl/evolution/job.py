@@ -51,7 +51,7 @@ class Evolved(NamedTuple):
     candidate: PyTree  # the center of the search
     first: PyTree  # where it began
     frames: list[tuple[int, PyTree]]  # (generation, center), as it changed
-    columns: dict[str, np.ndarray]  # of generations.csv
+    columns: dict[str, np.ndarray]  # columns of generations.csv
     plan: EvolvePlan
     generation: int
 

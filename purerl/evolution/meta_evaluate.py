@@ -1,7 +1,8 @@
 """Compares a learned objective with its rivals, on the tasks of its evolution and on others, with fresh seeds.
 
-The rivals train the same number of agents for as long: where the search started; for a part of PPO also PPO and DPO as
-they are, and PPO whose learning rate and clip were tuned with as many trainings as the evolution had.
+The rivals train the same number of agents for as long. They are the start of the search and, for a part of PPO, also
+unchanged PPO and DPO, and PPO with a tuned learning rate and clip. The tuning uses as many training runs as the
+evolution.
 """
 
 import dataclasses
@@ -100,7 +101,7 @@ def meta_evaluate(
 
     Args:
       runs: one evolution, or several that differ in their seed: meta-seeds, whose objectives are pooled.
-      held_out: environments beside those of the evolution; their config and lifetime are those of the first task.
+      held_out: environments outside the evolution; they use the config and the lifetime of the first task.
       mesh: a mesh of `purerl.devices.sharding`; None: the devices of the first run.
       **options: fields of `purerl.settings.options.MetaOptions`, such as seeds=32.
 
@@ -140,10 +141,10 @@ def tune_ppo(
 
     Args:
       tasks: settings are ranked on each; the best mean rank wins.
-      trainings: shared evenly by `TRIALS` settings, or one each where there are fewer.
+      trainings: number of training runs, shared evenly by `TRIALS` settings, or one each if there are fewer.
       kind: "final" or "auc": the score compared.
       mesh: a mesh of `purerl.devices.sharding`.
-      tell: is given a line now and then.
+      tell: a function that is called with a line of progress from time to time.
 
     Returns:
       learning_rate and clip_epsilon.
@@ -198,7 +199,7 @@ def _scores(task: Task, rival: Rival, keys: Key, kind: str, mesh: Mesh | None) -
 def _like(task: Task, name: str, plan: EvolvePlan) -> Task:
     """Return a held-out task: another environment with the config and the lifetime of the first task."""
     known = {field.name: getattr(task.config, field.name) for field in dataclasses.fields(task.config)}
-    known["total_timesteps"] = task.total_timesteps  # a task from Python says it beside its config
+    known["total_timesteps"] = task.total_timesteps  # a task from Python has it next to its config
     flags = {key: value for key, value in known.items() if value is not None}
     held = make_task(plan.algorithm, name, flags, {})
     kinds = [type(space).__name__ for space in (task.env.action_space, held.env.action_space)]
@@ -216,7 +217,7 @@ def _rows(scores: Mapping[str, Mapping[str, np.ndarray]], trained: set[str]) -> 
     for task, by_method in scores.items():
         worst = np.nanmin([np.nan if np.isnan(v).all() else np.nanmin(v) for v in by_method.values()])
         for method, values in by_method.items():
-            known = np.where(np.isfinite(values), values, worst)  # a training that failed counts as the worst
+            known = np.where(np.isfinite(values), values, worst)  # a failed run counts as the worst
             known = known[np.isfinite(known)]
             ends = (
                 statistics.bootstrap_interval(jax.random.key(BOOTSTRAP), known) if len(known) > 1 else (np.nan, np.nan)

@@ -32,7 +32,7 @@ from purerl.types import Algorithm, Array, EnvironmentSpec, Key, PyTree, Rollout
 from purerl.xla import backend, switches
 from purerl.xla.trees import strong, zeros
 
-MAX_NORM = 1.0  # of an agent's meta-gradient, beyond which it is scaled down
+MAX_NORM = 1.0  # largest norm of an agent's meta-gradient, which is clipped to it
 
 
 class Life(NamedTuple):
@@ -81,16 +81,16 @@ def make_meta_gradient(
     """Return a search over a candidate's float parameters by meta-gradients.
 
     Args:
-      candidate: any pytree; where the search starts. Its float leaves move, the others stay.
+      candidate: any pytree; the start of the search. Only its float leaves change.
       learner: candidate -> algorithm, such as `Plug(lpg, "rule")`; the algorithm has a `likelihood`.
       tasks: what agents learn; a task's `total_timesteps` is their longest life.
       population: agents per task.
       inner_updates: K, the updates that a gradient goes back through.
-      learning_rate: of Adam, for the candidate.
+      learning_rate: Adam's learning rate for the candidate.
       entropy_coefficient: weight of the entropy in the outer loss.
-      chunk: agents side by side; the rest waits. None: all at once, but on a CPU one by one.
+      chunk: agents trained in parallel, one chunk after another. None: all at once, but on a CPU one by one.
       mesh: a mesh of `purerl.devices.sharding`: its axis "seed" divides the agents among devices.
-      checked: that these arguments were not refused before.
+      checked: whether to check these arguments; False if they passed before.
 
     Raises:
       InputError: if there is nothing to search, an algorithm has no likelihood, a life is shorter than K updates, or

@@ -17,7 +17,7 @@ from purerl.registry import check_environment
 from purerl.types import Array, Key, PyTree
 from purerl.xla.trees import split_floats
 
-METRICS = {  # by method: what it reports of a generation beside the fitness
+METRICS = {  # by method: what it reports of a generation in addition to the fitness
     "evolution": ("sigma",),
     "meta-gradient": ("gradient_norm", "outer_loss", "progress"),
 }

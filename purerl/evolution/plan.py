@@ -1,7 +1,7 @@
 """The plan of an evolution: validates it before anything is compiled or written.
 
-Its file, evolve.toml, holds the options and, per task, the complete config and environment. Of an evolution that was
-made from Python objects it holds the options alone.
+Its file, evolve.toml, holds the options and, per task, the complete config and environment. For an evolution that was
+made from Python objects it holds only the options.
 """
 
 import dataclasses
@@ -42,15 +42,15 @@ LIFETIME = 16_384  # environment steps, unless configured otherwise
 class EvolvePlan(NamedTuple):
     """The complete description of an evolution before anything is compiled or written."""
 
-    name: str  # of what is evolved
+    name: str  # name of what is evolved
     options: EvolveOptions
-    candidate: PyTree  # where it starts
+    candidate: PyTree  # start of the search
     learner: Learner
     tasks: tuple[Task, ...]
     strategy: Any  # None for meta-gradients
-    text: str  # of its file
-    mesh: Mesh  # of the devices that share the trainings
-    algorithm: str  # that it is a part of
+    text: str  # content of its file
+    mesh: Mesh  # mesh of the devices that share the training runs
+    algorithm: str  # the algorithm that the candidate is a part of
     from_python: bool  # whether its file does not describe it completely
 
     def method(self, chunk: int | None, mesh: Mesh | None = None, checked: bool = True) -> Method:
@@ -86,8 +86,8 @@ class EvolvePlan(NamedTuple):
         )
 
     def trainings(self, generations: int) -> int:
-        """Return how many training runs these generations are; of agents that are reset, runs of as many steps."""
-        steps = sum(task.total_timesteps for task in self.tasks)  # of a run on each task
+        """Return the number of training runs in these generations; agents that are reset count by their steps."""
+        steps = sum(task.total_timesteps for task in self.tasks)  # steps of a run on each task
         return -(-generations * self.env_steps * len(self.tasks) // steps)
 
     @property
@@ -111,9 +111,9 @@ def make_plan(
     Args:
       objective: a name of `purerl.catalog.objectives.OBJECTIVES`, or module:function with (key) -> objective.
       tasks: environments.
-      options: how it goes.
-      flags: fields of the algorithm's config, of every task; total_timesteps is the length of a training.
-      parameters: fields of the environments that have them; a text LOW:HIGH is drawn anew for each training.
+      options: the settings of the evolution.
+      flags: fields of the algorithm's config, for every task; total_timesteps is the length of a training run.
+      parameters: fields of the environments that have them; a text LOW:HIGH is resampled for each training run.
 
     Raises:
       InputError: if the objective replaces one of the flags, among other reasons.
@@ -173,7 +173,7 @@ def saved_plan(folder: Path, **replaced: object) -> EvolvePlan:
     """Return the plan of an evolution's folder.
 
     Raises:
-      InputError: if it is no such folder, Python alone can resume it, or it names a module that is not trusted.
+      InputError: if it is not such a folder, only Python can resume it, or it names a module that is not trusted.
     """
     table = toml.read_folder(folder, toml.EVOLUTION, "objective", "evolution", "task")
     file = folder / toml.EVOLUTION.file

@@ -27,8 +27,8 @@ class Checkpoint(NamedTuple):
 def compile_generation(plan: EvolvePlan) -> jax.stages.Compiled:
     """Return the compiled program of a generation: (state, seed u32[]) -> (state, Generation).
 
-    Its first call, whose state has generation 0, also starts the search. Where no chunk is configured, the number of
-    trainings side by side is halved until they fit in memory.
+    Its first call, whose state has generation 0, also starts the search. If no chunk is configured, the number of
+    parallel training runs is halved until they fit in memory.
     """
     everything = -(-plan.options.population * plan.options.seeds // plan.mesh.size)
     chunk = plan.options.chunk or (1 if backend.runs_members_in_turn() else everything)

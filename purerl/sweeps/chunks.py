@@ -37,7 +37,7 @@ class Chunks(Search):
         self._compiled: tuple[int, Any] | None = None  # the group and its program
         self._chunk: np.ndarray | None = None  # the trials on the device, by their place in the group
         self._point = 0
-        self._state: Any = None  # of the chunk
+        self._state: Any = None  # state of the chunk
         self._begun: Any = None  # the state of a chunk that an earlier process began, on the host
 
     def share(self) -> float:

@@ -32,7 +32,7 @@ def next_trial(scores: np.ndarray, reached: np.ndarray, target: np.ndarray, eta:
       scores: f64[trials, rungs], at the rungs that were reached; NaN counts as the worst.
       reached: i64[trials], rungs completed.
       target: i64[trials], the rung that a trial is to reach; 0: not begun.
-      eta: one in so many of those that completed a rung goes on.
+      eta: one in `eta` of the trials that completed a rung continues.
     """
     for rung in range(scores.shape[1] - 1, 0, -1):
         completed = np.flatnonzero(reached >= rung)
@@ -48,7 +48,7 @@ def program(make: MakeFromSetup, mesh: Mesh, metric: str) -> Callable[..., PyTre
     """Return the function that trains some of the bank's members.
 
     (bank [members], which members i32[n], seeds u32[n], values [n], updates i32[n], begin bool[n], setup)
-      -> (bank, Point[n]); an index beyond the bank is no member.
+      -> (bank, Point[n]); an index beyond the bank does not select a member.
     """
     train = train_members(make, mesh, APART, metric)
 

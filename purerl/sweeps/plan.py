@@ -30,8 +30,8 @@ from purerl.sweeps import design
 class ShapeGroup(NamedTuple):
     """Trials of the same shape, which one compiled program trains."""
 
-    members: np.ndarray  # i64[n], of the trials
-    setup: Setup  # of the first one
+    members: np.ndarray  # i64[n], indices of the trials
+    setup: Setup  # setup of the first one
     values: dict[str, np.ndarray]  # [n] each, the numbers in which they differ
     num_updates: int
     shapes: dict[str, Any]  # the values, by name, that other groups do not share
@@ -44,14 +44,14 @@ class ShapeGroup(NamedTuple):
 class SweepPlan(NamedTuple):
     """The complete description of a sweep before anything is compiled or written."""
 
-    settings: Settings  # of the runs, without what is searched
+    settings: Settings  # settings of the runs, without the searched ones
     setup: Setup
     make: MakeFromSetup  # makes the trainer of a member
     options: SearchOptions
     dimensions: dict[str, ranges.Dimension]
     trials: list[dict[str, Any]]  # the values of each by name, in order
     groups: list[ShapeGroup]
-    mesh: Mesh  # of the devices that share the agents
+    mesh: Mesh  # mesh of the devices that share the agents
 
     @property
     def num_points(self) -> int:

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 BEST = 5  # curves in color
-MOST_DIMENSIONS = 24  # of a search in a picture, the first ones
+MOST_DIMENSIONS = 24  # dimensions of a search in a picture, at most: the first ones
 
 
 def plot_sweep(result: SweepResult) -> list[Path]:

@@ -131,8 +131,8 @@ def program(
 def member_seeds(rows: np.ndarray, seeds: np.ndarray) -> np.ndarray:
     """Return the seed of each row of `Members`, u32[rows], different for every member; member 0 has the population's.
 
-    With one seed for all, members would begin with the same parameters and draw the same numbers, so that a copy whose
-    numbers stay at an end of their range would remain its donor to the bit.
+    If all had one seed, members would start with the same parameters and random numbers. A copy whose hyperparameters
+    stay at an end of their range would then remain identical to its donor.
     """
     return seeds[rows % len(seeds)] + (rows // len(seeds)).astype(np.uint32) * _STRIDE
 
@@ -151,7 +151,7 @@ class Population(BankSearch):
         self.shape = len(plan.trials), len(plan.seeds)
         self._last = self.shape[0] * self.shape[1] - 1
         self._rows = np.minimum(np.arange(sharding.pad(self._last + 1, plan.mesh, AXIS)), self._last)
-        super().__init__(plan, plan.env_steps(), len(self._rows))  # curves are of each agent and its ancestors
+        super().__init__(plan, plan.env_steps(), len(self._rows))  # a curve covers an agent and its ancestors
         self.dimensions = {name: d for name, d in plan.dimensions.items() if isinstance(d, Range)}
         times = (plan.num_points, *self.shape)
         self.parents, self.returns = np.zeros(times, np.int32), np.zeros(times, np.float32)

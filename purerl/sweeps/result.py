@@ -29,7 +29,7 @@ FREE = (  # settings that may change
     *("keep_checkpoints", "checkpoint_interval"),
 )
 MOST = 2**20  # numbers in an array of curves.npz whose size is not known beforehand
-LAST = 0.1  # of a curve: its mean is what a trial is judged by
+LAST = 0.1  # last part of a curve, whose mean is the score of a trial
 
 
 class Curves(NamedTuple):

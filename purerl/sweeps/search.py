@@ -71,7 +71,7 @@ class Search(abc.ABC):
 class BankSearch(Search):
     """A search with all agents on the device, where one compiled program trains them."""
 
-    names: ClassVar[tuple[str, str]]  # of the agents and of the past in a checkpoint
+    names: ClassVar[tuple[str, str]]  # names of the agents and of the past in a checkpoint
 
     def __init__(self, plan: SweepPlan, env_steps: np.ndarray, members: int):
         """Begin with no trial trained, and `members` agents that fill the mesh."""
