@@ -35,9 +35,9 @@ from purerl.types import (
     static,
 )
 
-OPEN_TURNS = "open turns"  # beside the policies' states: the turns whose outcome is still to come, by policy
+OPEN_TURNS = "open turns"  # name next to the policies' states: the turns whose outcome is still to come, by policy
 SHARED = tuple(field.name for field in dataclasses.fields(Config))
-# settings that a policy's config takes from the run's, but for `discount`
+# settings that a policy's config takes from the run's, except `discount`
 
 
 @pytree
@@ -123,8 +123,8 @@ def policies_for(env: Any, algorithm: AlgorithmFactory, config: Config, **by_gro
 
     Args:
       env: an environment of several agents.
-      algorithm, config: of every group that is not named; what policies share comes from here.
-      **by_group: policies of groups, by the group's name.
+      algorithm, config: for every group that is not named; the shared settings also come from here.
+      **by_group: policies by the names of their groups.
 
     Raises:
       InputError: if the environment has no groups of agents.

@@ -32,8 +32,8 @@ class Actors:
           key: the run's.
           version: the number of updates done.
           length: steps of a rollout.
-          deterministic: act with the policy of exactly one update before (the first rollout: of none before), rather
-            than with the newest there is.
+          deterministic: act with the policy from exactly one update before (the initial one in the first rollout),
+            rather than with the newest one.
         """
         self._acting, self._key, self._version, self._length = acting, key, version, length
         self._deterministic, self._stop = deterministic, threading.Event()

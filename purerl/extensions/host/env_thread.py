@@ -22,8 +22,8 @@ R = TypeVar("R")
 Ts = TypeVarTuple("Ts")
 
 HISTORY = 100_000  # steps whose actions are recorded, at most
-HISTORY_BYTES = 64 * 2**20  # likewise
-PARTS = 10  # of a time limit
+HISTORY_BYTES = 64 * 2**20  # bytes of these actions, at most
+PARTS = 10  # number of waits into which a time limit is split
 
 
 class Busy:

@@ -14,7 +14,7 @@ from purerl.types import Array, Key, PyTree
 class GroupRollout(NamedTuple):
     """T steps of one group's B environments.
 
-    Lists are of T on-device arrays, arrays are NumPy's; inside jit both are traced arrays [T, B, ...].
+    Lists hold T on-device arrays, and arrays are NumPy's; inside jit both are traced arrays [T, B, ...].
     """
 
     observation: list[PyTree] | PyTree  # T x [B, ...], as the agent saw them

@@ -38,7 +38,7 @@ class HostSettings(NamedTuple):
     """The settings of a host loop."""
 
     mode: str = "batched"
-    num_actors: int = 2  # of async
+    num_actors: int = 2  # in mode async
     deterministic: bool = False  # async: act with the policy of exactly one update before
     time_limit: float = 60.0  # seconds that a step of an environment may take
     failures: Path | None = None  # where the actions that led to a failure are saved
@@ -81,7 +81,7 @@ class HostTrainer:
         self._stage: Any = None  # (worker, number of environments, acting programs) of evaluation
         self._busy, self._since = Busy(), (time.perf_counter(), 0.0)
         self._updates = 0  # since the environments were opened
-        self._interrupted = False  # whether the environments start anew in the middle of a run
+        self._interrupted = False  # whether the environments start over in the middle of a run
         self._saves = settings.mode not in ("async", "inside") and source.snapshot_struct(self._group_size) != ()
 
     def player(self, agent: PyTree) -> tuple[Algorithm, PyTree]:

@@ -156,7 +156,7 @@ class _Caller:
     def _call(self, count: object, action: PyTree) -> tuple[np.ndarray, HostStep]:
         count = np.asarray(count) + np.int32(1)
         if self._failure is not None:
-            return count, self._blank  # the program goes on to its end, and what it makes is thrown away
+            return count, self._blank  # the program runs to its end, and its results are discarded
         try:
             self._worker.send(jax.tree.map(np.asarray, action), None, 0)
             step = self._worker.recv()

@@ -1,12 +1,12 @@
-r"""A buffer of levels: of the levels that were played, those worth playing again.
+r"""A buffer of levels that were played and are worth playing again.
 
 A level is replayed with probability
 
     P_i = (1 - s) (1 / rank_i)^(1 / T) / sum_j (1 / rank_j)^(1 / T) + s (now - played_i) / sum_j (now - played_j)
 
-where rank 1 has the highest score, T is the temperature, s the share by staleness, and `played` the update in which a
-level was played last. Several levels are drawn without replacement. A new level takes a free place, or that of the
-lowest score where its own is higher; a level that is in the buffer already is scored anew.
+where rank 1 has the highest score, T is the temperature, s the weight of staleness, and `played` the update in which a
+level was played last. Several levels are sampled without replacement. A new level takes a free slot, or replaces the
+level with the lowest score if its own is higher; a level that is already in the buffer is scored again.
 
 Source: Jiang et al. (2021), arXiv:2010.03934.
 """
@@ -56,7 +56,7 @@ def probabilities(buffer: LevelBuffer, now: Array, temperature: Array | float, s
     """Return each level's probability of being replayed first, f32[C], by the equation above; 0 for empty slots."""
     filled = is_filled(buffer)
     count = buffer.score.shape[0]
-    order = jnp.argsort(jnp.where(filled, -buffer.score, jnp.inf))  # stable: of equal scores the first place
+    order = jnp.argsort(jnp.where(filled, -buffer.score, jnp.inf))  # stable: among equal scores, the first slot
     rank = jnp.zeros(count, jnp.int32).at[order].set(jnp.arange(1, count + 1))
     by_score = jax.nn.softmax(jnp.where(filled, -jnp.log(rank.astype(jnp.float32)) / temperature, -jnp.inf))
     age = jnp.where(filled, (now - buffer.played).astype(jnp.float32), 0.0)
@@ -71,8 +71,8 @@ def draw(
 ) -> Array:
     """Sample i32[num] different slots to replay, by `probabilities`, without replacement; `num` must be filled."""
     chances = probabilities(buffer, now, temperature, staleness)
-    least = jnp.where(is_filled(buffer), 1e-30, 0.0)  # of a filled place, so that no empty one comes before it
-    noise = jax.random.gumbel(key, chances.shape)  # the largest of log p + Gumbel are such a draw
+    least = jnp.where(is_filled(buffer), 1e-30, 0.0)  # lower bound for filled slots, so that no empty one precedes them
+    noise = jax.random.gumbel(key, chances.shape)  # the largest of log p + Gumbel are such a sample
     return jax.lax.top_k(jnp.log(jnp.maximum(chances, least)) + noise, num)[1]
 
 

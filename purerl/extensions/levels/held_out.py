@@ -25,7 +25,7 @@ ALL = "held-out"  # stands for the names of all levels
 class LevelResults(NamedTuple):
     """The episodes on several levels."""
 
-    names: tuple[str, ...]  # of the L levels
+    names: tuple[str, ...]  # names of the L levels
     episode_return: np.ndarray  # f32[seeds, L, episodes]
     episode_length: np.ndarray  # i32[seeds, L, episodes]
 

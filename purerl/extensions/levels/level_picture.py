@@ -19,7 +19,7 @@ class Panel(NamedTuple):
 
     picture: np.ndarray  # u8[H, W, 3]
     title: str
-    share: float  # of the episodes that solved it
+    share: float  # fraction of the episodes that solved it
 
 
 def trail(frames: Sequence[np.ndarray]) -> np.ndarray:

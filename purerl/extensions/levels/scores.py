@@ -9,7 +9,7 @@ from purerl.types import Array
 def best_returns(reward: Array, done: Array) -> Array:
     """Return the highest return of an episode in each environment, f32[B].
 
-    Of the episodes that end in the rollout; where none does, that of the one which is cut off.
+    Only episodes that end in the rollout count; if none does, the unfinished one counts.
 
     Args:
       reward: f32[T, B]; the first step begins an episode.

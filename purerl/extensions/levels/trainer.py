@@ -49,7 +49,7 @@ NEW, REPLAYED, MUTATED = 0, 1, 2  # levels of an update
 class LevelAgent(NamedTuple):
     """An agent, and its buffer of levels."""
 
-    learner: PyTree  # of the algorithm
+    learner: PyTree  # the algorithm's agent
     buffer: LevelBuffer
     playing: PyTree  # the levels of the last update, [B, ...]
     kind: Array  # i32[], NEW, REPLAYED or MUTATED: what they were
@@ -106,7 +106,7 @@ class LevelTrainer(CompiledTrainer):
         state = state._replace(vector=vector_state, observation=observation, carry=carry)
         state, rollout = collect(self.algorithm, vector, state, keys[0], self.config.rollout_length)
         best = scores.best_returns(rollout.reward, rollout.done)
-        truncated = rollout.truncated.at[-1].set(~rollout.terminated[-1])  # no episode goes on in the next rollout
+        truncated = rollout.truncated.at[-1].set(~rollout.terminated[-1])  # no episode continues in the next rollout
         rollout = rollout._replace(truncated=truncated)
         buffer = self._scored(agent, choice, rollout, best, now)
         learner, metrics = self._learned(agent.learner, choice, key_update, rollout)

@@ -62,7 +62,7 @@ def prepare(options: ObjectiveOptions, run: Settings, env: Environment) -> Objec
 
 
 def _kept(options: ObjectiveOptions, run: Settings) -> ObjectiveOptions:
-    """Return the options with the file that is kept in the job's folder, or beside the settings that name it."""
+    """Return the options with the file that is kept in the job's folder, or next to the settings that name it."""
     file, own = run.source, (toml.RUN.file, toml.SWEEP.file)
     named = file is not None and (file.name in own or options.objective == objective_file.NAME)
     from_file = file.parent if file is not None and named and "objective" not in run.given else None

@@ -27,8 +27,8 @@ from purerl.xla import backend
 from purerl.xla.trees import where
 
 PERFECT = "perfect"
-MOST_MOVES = 200  # of a game that is played against one who looks ahead
-PLAYERS = (*REFERENCES, PERFECT)  # that are no run
+MOST_MOVES = 200  # longest game against a player that looks ahead
+PLAYERS = (*REFERENCES, PERFECT)  # players that are not runs
 FIRST, SECOND, DRAWN = SEATS = ("first", "second", "drawn")
 
 
@@ -45,7 +45,7 @@ class Match(NamedTuple):
     """The outcome of a match."""
 
     reward: float  # the person's
-    moves: int  # of both
+    moves: int  # moves of both players
     over: bool  # False: the person left
 
 
@@ -185,17 +185,17 @@ def compare(run: TrainedRun, plan: Plan, against: str, games: int, seed: int | N
     """Play the agents of a run against a contender, from either seat.
 
     Args:
-      run: whose agents play, but those of seeds that failed.
+      run: the run whose agents play, except agents of failed seeds.
       plan: the plan of the run, with the environment that is played.
-      against: as `contender_of` takes it.
-      games: from each seat.
-      seed: draws the starts, and whatever is random; None: the run's own.
+      against: as for `contender_of`.
+      games: number of games from each seat.
+      seed: the seed of the starts and of everything random; None: the run's own.
 
     Returns:
       Seed -> scores from the first seat and from the second.
 
     Raises:
-      InputError: as `contender_of`, if the run's environment is no game of two in turns, or every seed failed.
+      InputError: as `contender_of`, if the run's environment is not a turn-based game of two, or every seed failed.
     """
     game, first = game_of(run.settings.environment, plan.settings.parameters, board=False), run.settings.options.seed
     numbers = np.flatnonzero(~run.failed).tolist()
@@ -246,10 +246,10 @@ def play_match(
     Args:
       game: from `game_of`.
       opponent: from `contender_of`.
-      key: draws the start, and whatever is random.
-      seat: whether the person makes the first move or the second, or that is drawn: of `SEATS`.
-      ask: shows a prompt and returns what the person says; None to leave.
-      tell: shows lines.
+      key: a key for the start and everything random.
+      seat: one of `SEATS`: the person makes the first or the second move, or the seat is random.
+      ask: a function that shows a prompt and returns the person's answer; None to leave.
+      tell: a function that prints lines.
     """
     key = fast(key)
     situation, _ = jax.jit(game.reset)(key)

@@ -22,10 +22,10 @@ def self_play_trainer(
       factory: (spec, config) -> Algorithm: a policy-gradient one, or one that plans.
       env: a symmetric game of two groups.
       config: the algorithm's.
-      num_selves: earlier selves that are kept.
+      num_selves: number of past policies that are kept.
 
     Raises:
-      InputError: if the environment is another game.
+      InputError: if the environment is not such a game.
     """
     sizes = agent_groups.sizes(env)
     if config.plans:

@@ -1,7 +1,7 @@
 """Self-play with planning: one agent that plans makes the moves of both sides of a turn-based game.
 
-It always plays itself as it is now. Its earlier selves are kept, as those of `self_play` are, for the table of ratings
-at the end.
+It always plays against its current self. Past policies are kept, as in `self_play`, for the table of ratings at the
+end.
 """
 
 from typing import Any, ClassVar

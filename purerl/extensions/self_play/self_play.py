@@ -74,8 +74,8 @@ def self_play(spec: EnvironmentSpec, config: SelfPlayConfig) -> Algorithm:
     """Return the algorithm that learns both sides of a game against itself.
 
     Raises:
-      InputError: if the game has no two groups that see and do alike, there are too few environments for the pool, or
-        the algorithm is no policy-gradient one.
+      InputError: if the game does not have two groups with equal spaces, there are too few environments for the pool,
+        or the algorithm is not a policy-gradient one.
     """
     validate(config, "self-play")
     sides, num = _sides(spec), config.num_selves

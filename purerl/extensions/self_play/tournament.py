@@ -29,11 +29,11 @@ from purerl.xla.trees import where
 if TYPE_CHECKING:
     from purerl.run.run import Run
 
-EPISODES = 32  # of every two players with either on either side
+EPISODES = 32  # episodes of every pair of players, for each assignment of sides
 OPENING_MOVES = 2  # random moves before each game of two selves that plan: otherwise all their games are the same
-MOST_ACTIONS = 100  # of a game that is played against one who looks ahead
+MOST_ACTIONS = 100  # longest game against a player that looks ahead
 COLUMNS: tuple[str, ...] = ("seed", "player", "update", "elo", "score")
-SELVES = "self"  # the name of all players but those of `REFERENCES`
+SELVES = "self"  # the name of all players except `REFERENCES`
 REFERENCES: dict[str, Player] = {"lookahead": lookahead, "random": at_random}  # they play against selves that search
 
 
@@ -156,7 +156,7 @@ def table(env: Environment, config: SelfPlayConfig, agent: SelfPlayAgent, seed: 
     """Return a row per player: the update of a policy, the rating, and the fraction of games that it won.
 
     Args:
-      env, config: of the run.
+      env, config: the run's environment and settings.
       agent: the agent of one seed.
       seed: its number.
     """

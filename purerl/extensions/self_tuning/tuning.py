@@ -34,7 +34,7 @@ class Scale(NamedTuple):
 
     free: Callable[[Any], Array]
     bound: Callable[[Array], Array]
-    range: str  # of what may be tuned, for messages
+    range: str  # range of the numbers that may be tuned, for messages
     holds: Callable[[Any], Any]  # number -> whether it is in the range
 
 
@@ -69,9 +69,9 @@ def self_tuned(factory: AlgorithmFactory, names: Sequence[str], learning_rate: A
 
     Args:
       factory: (spec, config) -> Algorithm, with `values` and `likelihood`.
-      names: which of `SCALES`.
-      learning_rate: of Adam, for the numbers on their scales.
-      decay: how much of the trace z stays in an update.
+      names: the numbers to tune, keys of `SCALES`.
+      learning_rate: Adam's learning rate for the numbers on their scales.
+      decay: the fraction of the trace z that an update keeps.
     """
     optimizer = optax.adam(learning_rate)
     scales = [SCALES[name] for name in names]
