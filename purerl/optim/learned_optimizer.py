@@ -11,7 +11,7 @@ from purerl.functional.counters import increment
 from purerl.optim.optimizers import GradientPlan
 from purerl.types import Array, Key, PyTree, number, pytree, static
 
-DECAYS = (0.1, 0.5, 0.9, 0.99, 0.999, 0.9999)  # of the averages of the gradient
+DECAYS = (0.1, 0.5, 0.9, 0.99, 0.999, 0.9999)  # decays of the averages of the gradient
 FEATURES = 2 * (1 + len(DECAYS)) + 5
 UNITS, WIDTH = 8, 16
 
@@ -29,10 +29,11 @@ class OPENState(NamedTuple):
 class OPEN:
     """A learned optimizer of 1,211 parameters, a factory of optax transformations: `partial(ppo, optimizer=OPEN...)`.
 
-    Of each parameter it sees the sign and logarithm of the gradient and of six running averages of it, its value, how
-    far the run and the update are, how deep its layer is, and dormancy. A GRU of 8 units and two layers of 16 make of
-    that m, e and s, and the update is -alpha (m exp(beta e) + alpha_s s noise). Dormancy is not known to an optax
-    transformation and counts as 0; the noise of the original is for the actor, here it is for all.
+    For each parameter it sees the value, the gradient and six running averages of it, as sign and logarithm. It also
+    sees the progress of the run and of the update, the depth of the layer, and dormancy. A GRU of 8 units and two
+    layers of 16 map these inputs to m, e and s, and the update is -alpha (m exp(beta e) + alpha_s s noise). An optax
+    transformation cannot compute dormancy, which counts as 0. The original adds the noise to the actor only; this
+    version adds it to all parameters.
 
     Source: Goldie et al. (2024), "Can learned optimization make reinforcement learning less difficult?",
     arXiv:2407.07082.

@@ -25,8 +25,8 @@ class MinibatchLoss(Protocol):
         """Return (the mean over the samples of a minibatch, f32[], metrics: means over them).
 
         Args:
-          params: what the gradient is taken of.
-          minibatch: [M, ...], or a part of it at a time; of whole sequences [T, M, ...].
+          params: the parameters of the gradient.
+          minibatch: [M, ...], or a part of it at a time; [T, M, ...] for complete sequences.
           carry: the recurrent state before the sequences, [M, ...]; () for shuffled samples.
         """
         ...

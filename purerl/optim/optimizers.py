@@ -108,7 +108,7 @@ def _by_plan(optimizer: Optimizer) -> OptimizerFactory:
     check_partial(optimizer, "optimizer")
     try:
         names = inspect.signature(optimizer).parameters
-    except ValueError:  # of some built-in functions
+    except ValueError:  # some built-in functions have no signature
         names = {}
     name = next((name for name in ("learning_rate", "lr") if name in names), None)
     if name is None:
@@ -189,7 +189,7 @@ def array_by_array(
 ) -> tuple[optax.GradientTransformation, PyTree, Callable[[PyTree], PyTree]]:
     """Return (an optimizer for a loop of steps, its state, a function back to the given optimizer's state).
 
-    Of many members the vector costs more, by its copies, than kernels for each array: there the loop does without it.
+    With many members, copying the vector costs more than kernels for each array, so the loop does not use it there.
     """
     if not isinstance(optimizer, Flattened) or not backend.copies_cost_more(params):
         return optimizer, opt_state, lambda state: state

@@ -7,20 +7,20 @@ import jax.numpy as jnp
 
 from purerl.types import Array
 
-LEAST = 1e-4  # of a dual variable
+LEAST = 1e-4  # least value of a dual variable
 
 
 class Duals(NamedTuple):
     """The dual variables, f32[] each: the parameters before softplus, or their values."""
 
     temperature: Array
-    kl_weight: Array  # of the divergence of choices or means
+    kl_weight: Array  # weight of the divergence of choices or means
     spread_kl_weight: Array
 
 
 def initial_duals(config: Any) -> Duals:
     """Return the parameters whose values are `config.initial_temperature` and `config.initial_kl_weight`."""
-    inverse = lambda value: value + jnp.log(-jnp.expm1(-jnp.float32(value)))  # of softplus, of any size
+    inverse = lambda value: value + jnp.log(-jnp.expm1(-jnp.float32(value)))  # softplus's, for any size
     weight = inverse(config.initial_kl_weight)
     return Duals(temperature=inverse(config.initial_temperature), kl_weight=weight, spread_kl_weight=weight)
 

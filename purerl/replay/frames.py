@@ -91,7 +91,7 @@ def unroll(depth: PyTree, frames: PyTree, before: PyTree, done: Array) -> PyTree
     num, length = done.shape
     here = jnp.arange(length, dtype=jnp.int32)
     began = jnp.where(jnp.concatenate([jnp.zeros_like(done[:, :1]), done[:, :-1]], axis=1), here, 0)
-    began = jax.lax.cummax(began, axis=1)  # the first step of its episode; 0: of the sequence, or before it
+    began = jax.lax.cummax(began, axis=1)  # the first step of its episode; 0: it starts with the sequence, or before it
 
     def show(k: int, frames: Array, before: PyTree) -> Array:
         if k == 1:

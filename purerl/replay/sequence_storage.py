@@ -1,9 +1,9 @@
 """The storage of a sequence replay: chunks of T steps, each with the recurrent state before its first step.
 
 Each rollout is stored as one chunk per environment. An observation is stored once; the next observation of a step is
-that of the next step. Besides, a chunk holds the observations after its last step and after the first 1 + T // 8 of its
-steps at which an episode was truncated; so none is missing if no episode is truncated within 8 steps. Of stacked frames
-a step stores the newest; the others of a chunk's first observation are stored with the chunk.
+stored with the next step. A chunk also holds the observations after its last step and after the first 1 + T // 8 of its
+steps at which an episode was truncated; so none is missing if no episode is truncated within 8 steps. If frames are
+stacked, a step stores the newest; the older frames of a chunk's first observation are stored with the chunk.
 """
 
 import math

@@ -1,8 +1,8 @@
 """The storage of a replay: a ring of rows for each environment, in arrays.
 
-A step takes one row and stores its observation once; its next observation is that of the next row. At a truncation one
-more row stores the final observation, and no transition starts there. The next observation of a terminated step is
-never used, because its value is 0. Of stacked frames a row stores the newest (see `purerl.replay.frames`).
+A step takes one row and stores its observation once; its next observation is stored in the next row. At a truncation
+one more row stores the final observation, and no transition starts there. The next observation of a terminated step is
+never used, because its value is 0. If frames are stacked, a row stores the newest (see `purerl.replay.frames`).
 """
 
 from typing import NamedTuple

@@ -3,9 +3,9 @@
 There a large batch is slow: its activations leave the cache, and their memory is returned to the operating system
 after each update and mapped again, page by page, in the next. PPO with minibatches of 16,384 samples through 64 x 64
 units ran 1.19 times as fast on one core in parts of 2,048, and 1.06 times on two; Nature's network trained 256
-stacks of frames 1.4 times as fast in parts of 32. Elsewhere a batch stays whole, and so does one of long vectors, which
-no layer makes longer: of Craftax's 1,345 numbers PPO learned 1.16 times as fast from whole
-minibatches as from parts of a megabyte.
+stacks of frames 1.4 times as fast in parts of 32. Elsewhere a batch is not split. Neither is a batch of long vectors,
+which no layer makes longer: from Craftax's 1,345 numbers, PPO learned 1.16 times as fast with complete minibatches as
+with parts of a megabyte.
 """
 
 from collections.abc import Callable

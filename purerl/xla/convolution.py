@@ -20,7 +20,7 @@ from purerl.types import Array, PyTree
 from purerl.xla import backend, switches
 
 PART = 32  # images that go through a network at once
-TAPS = 4  # of a kernel, up to which a product of pixels and all taps is faster than one of patches, without a gradient
+TAPS = 4  # taps up to which a product of pixels and all taps is faster than one of patches, without a gradient
 FEW = 128  # taps x channels up to which one product of whole patches is faster than one for each row of the kernel
 
 
@@ -92,7 +92,7 @@ def _blocks(inputs: Array, kernel: Array, strides: tuple[int, int]) -> tuple[Arr
 def _products(images: Array, kernel: Array, bias: Array) -> Array:
     """Return a convolution with stride 1: one product of all patches and the kernel, or one per kernel row.
 
-    They are products of two axes: of more, XLA copies the other factor of the kernel's gradient to swap its axes.
+    They are products of two axes: with more, XLA copies the other factor of the kernel's gradient to swap its axes.
     """
     rows, columns, channels, features = kernel.shape
     high, wide = images.shape[1] - rows + 1, images.shape[2] - columns + 1

@@ -18,10 +18,10 @@ from purerl.types import Array
 
 FAR = np.float32(np.inf).view(np.int32)
 LANES = 8  # agents that share a window: a tile
-ROWS = 3  # of a window
+ROWS = 3  # rows of a window
 WIDEST = 40  # agents of each row of a window
 PAIRS = 1 << 16  # distances that are kept at a time
-SLACK = 1e-6  # of a coordinate and of a square: more than rounding takes
+SLACK = 1e-6  # relative error of a coordinate and of a square, more than rounding causes
 
 
 class Grid(NamedTuple):
@@ -119,8 +119,8 @@ def in_windows(grid: Grid, k: int) -> tuple[Array, Array, Array]:
     """Return the nearest agents in each tile's window, for T tiles with windows of M agents.
 
     Returns:
-      (keys i32[T, k + 1, LANES] of distance and place in the window, places i32[T, M] in the grid, and f32[T, LANES],
-      along an axis at least how far away everyone is who is active and not in the window).
+      (keys i32[T, k + 1, LANES] of distance and place in the window; places i32[T, M] in the grid; and f32[T, LANES],
+      the least distance along an axis to an active agent outside the window).
     """
     (count, length), wide = grid.x.shape, width(k)
     first = np.clip(np.arange(count) - 1, 0, count - ROWS)

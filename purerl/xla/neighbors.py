@@ -25,20 +25,20 @@ MOST = 1 << 14  # agents whose number leaves 9 bits of the distance's fraction
 def nearest(x: Array, y: Array, active: Array, rows: Array | None, k: int, chunk: int) -> tuple[Array, Array]:
     """Return the k nearest other active agents of some agents, nearest first; ties by the lowest number.
 
-    On a CPU the smallest keys of distance and number, one after the other, for all agents of many crowds at once: ten
-    times faster than `lax.top_k` there; of large crowds only in the cells around each agent. On a GPU the smallest
-    distances, one after the other, which are never stored, where `lax.top_k` would sort all of them. Elsewhere
-    `lax.top_k` for a part of the agents at a time.
+    On a CPU it finds the smallest keys of distance and number, one after another, for all agents of many crowds at
+    once, which is ten times as fast as `lax.top_k`. In large crowds it only looks in the cells around each agent. On a
+    GPU it finds the smallest distances, one after another, without storing them; `lax.top_k` would sort all of them.
+    Elsewhere it calls `lax.top_k` for a part of the agents at a time.
 
     Args:
       x, y: f32[n].
       active: bool[n], who can be a neighbor and has neighbors.
-      rows: i32[m], whose neighbors are searched; None: of all, m = n.
-      k: how many.
+      rows: i32[m], the agents whose neighbors are searched; None: all, m = n.
+      k: how many neighbors.
       chunk: agents whose neighbors are searched together where distances are kept: chunk x n numbers.
 
     Returns:
-      (numbers i32[m, k], found bool[m, k]: False where there are fewer than k, the number then is any).
+      (numbers i32[m, k], found bool[m, k]: False if there are fewer than k; the number is then arbitrary).
     """
     search = by_top_k
     if switches.is_on("neighbors"):

@@ -18,14 +18,14 @@ from purerl.xla import backend, switches
 
 T = TypeVar("T", bound=PyTree)
 F = TypeVar("F", bound=Callable[..., PyTree])
-RARE = np.uint32(0x9E3779B9)  # of a key's first word, for which the same value is computed twice
+RARE = np.uint32(0x9E3779B9)  # first word of a key for which the same value is computed twice
 
 
 def once(function: Callable[[Key], T], key: Key) -> T:
     """Return the result of a function of a key, which a CPU computes only once, however often it is used.
 
     Args:
-      function: of the key; other values that it uses are constants of the loop.
+      function: a function of the key; other values that it uses are constants of the loop.
       key: a typed PRNG key.
     """
     if backend.name() != "cpu" or not switches.is_on("once"):

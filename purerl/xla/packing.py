@@ -1,8 +1,8 @@
 """Packs many arrays into few for a loop to carry or to stack, where that is faster.
 
 On a GPU each array that a loop carries or stacks is a kernel of its own; packing makes it one for all numbers of a
-width. Of many members' parameters the copies cost more than the kernels. On a CPU, where kernels cost nothing and
-copies do, trees stay as they are: there the copy of what a loop carries costs a tenth of PPO's gradient step.
+width. For the parameters of many members, the copies cost more than the kernels. On a CPU, where kernels cost nothing
+and copies do, trees are not packed: there the copy of what a loop carries costs a tenth of PPO's gradient step.
 """
 
 import math
