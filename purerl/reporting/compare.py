@@ -31,8 +31,8 @@ class ComparedRun(NamedTuple):
     task: str
     returns: np.ndarray  # f64[seeds], final evaluations; the seeds that failed come last and count as the worst
     failed: int  # seeds
-    columns: dict[str, np.ndarray]  # of metrics.csv
-    parameters: Mapping[str, Any]  # of the environment, as its settings name them
+    columns: dict[str, np.ndarray]  # columns of metrics.csv
+    parameters: Mapping[str, Any]  # the environment's parameters, as its settings name them
     algorithm: str = ""
 
     @property
@@ -59,11 +59,11 @@ class Duel(NamedTuple):
 
     better: ComparedRun
     worse: ComparedRun
-    difference: float  # of the interquartile means
+    difference: float  # difference of the interquartile means
     difference_interval: tuple[float, float]
     probability: float  # that a seed of `better` beats one of `worse`
     probability_interval: tuple[float, float]
-    seeds_needed: float  # of each, to tell their means apart with a power of 80%
+    seeds_needed: float  # seeds of each, to distinguish their means with a power of 80%
 
     @property
     def certain(self) -> bool:
@@ -76,7 +76,7 @@ def load(folder: Path) -> ComparedRun:
     """Return a run from its folder.
 
     Raises:
-      InputError: if it is no finished run, or no seed finished.
+      InputError: if it is not a finished run, or no seed finished.
     """
     if not os.path.lexists(folder / "config.toml"):
         raise InputError(f"there is no run in {folder}")

@@ -27,7 +27,7 @@ class Status(NamedTuple):
     seconds_left: float
     height: float  # the number whose curve is drawn; NaN where it is not known yet
     line: str  # all of it, without share and time left
-    rows: Sequence[tuple[str, str]]  # of the panel, `CURVE` among them
+    rows: Sequence[tuple[str, str]]  # rows of the panel, including `CURVE`
 
 
 def duration(seconds: float) -> str:

@@ -8,8 +8,8 @@ import numpy as np
 if TYPE_CHECKING:
     import jax
 
-MOST_SEEDS = 512  # that a band is computed of; of more, as many that stand for them
-ENOUGH_SEEDS = 5  # of a 95% interval; of fewer seeds all of reporting shows the range
+MOST_SEEDS = 512  # most seeds from which a band is computed; more are reduced to an evenly spaced subset
+ENOUGH_SEEDS = 5  # least number of seeds for a 95% interval; with fewer, all reports show the range
 
 
 def on_grid(curves: dict[int, tuple[np.ndarray, np.ndarray]], grid: np.ndarray) -> np.ndarray:

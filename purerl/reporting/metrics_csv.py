@@ -41,17 +41,17 @@ class Log:
     ):
         """Open the file.
 
-        What is damaged in an older file is told, left out, and kept as metrics.csv.damaged; the other rows stay.
+        Damaged rows of an older file are reported, left out, and kept in metrics.csv.damaged; the other rows stay.
 
         Args:
           path: metrics.csv.
           upto: keep the rows up to this update, as a checkpoint found them; None for a file that is not there yet.
           first: the columns that come first; the others are in the order of their names.
           counter: the column that `upto` limits.
-          others: the other columns, where they are known before the first row.
+          others: the other columns, if they are known before the first row.
           rows: how many rows up to `upto` there must be.
-          checksum: the checksum of the file's bytes up to them; 0 where it is not known.
-          tell: takes lines about what is lost.
+          checksum: the checksum of the file's bytes up to them; 0 if it is not known.
+          tell: a function that is called with a line about each loss.
 
         Raises:
           InputError: if there is a link at `path`.
@@ -69,7 +69,7 @@ class Log:
     def write(self, rows: Sequence[dict[str, object]]) -> None:
         """Append rows of one update; float32 numbers are written so that they read back the same.
 
-        What the disk does not take is told, and written with later rows.
+        Rows that cannot be written to the disk are reported, and written with later rows.
         """
         lines = []
         if not self.columns:

@@ -39,14 +39,14 @@ class PlotView(NamedTuple):
 
 
 RETURNS = PlotView()
-MOST_LETTERS = 100  # of a text in a picture
-INSIDE = 6  # names of curves that fit beside them; more stand at the right of the picture
-MOST_TIMES = 8  # as long as the shortest run may the longest be on a linear axis
+MOST_LETTERS = 100  # longest text in a picture
+INSIDE = 6  # curves in a picture, at most, whose names are next to them; otherwise the names are to its right
+MOST_TIMES = 8  # largest ratio of the longest to the shortest run on a linear axis
 SEEDS_SHOWN = 6  # runs in a picture, at most, whose seeds have lines of their own
 THIN, THICK = 1.0, 2.4  # width of the lines of exploring episodes and of greedy ones
-TURN = 0.1175  # of the color circle, from an algorithm of the catalog to the next: no two colors are close
+TURN = 0.1175  # part of the color circle between successive algorithms of the catalog: no two colors are close
 TONES = ((0.40, 0.85), (0.55, 0.65), (0.30, 0.70))  # (lightness, saturation), in turn
-DASHES: tuple[Any, ...] = (":", "--", "-.", (0, (8, 2)), (0, (1, 4)))  # of levels
+DASHES: tuple[Any, ...] = (":", "--", "-.", (0, (8, 2)), (0, (1, 4)))  # dashes of levels
 
 
 class Style(NamedTuple):

@@ -37,7 +37,7 @@ class Episode(NamedTuple):
 
     state: PyTree  # [L + 1, ...], the first one before any step
     action: PyTree  # [L, ...]
-    reward: PyTree  # f32[L]; of several agents {group: f32[L, n]}
+    reward: PyTree  # f32[L]; with several agents {group: f32[L, n]}
     done: bool  # False: cut off by `max_steps`
 
 

@@ -16,7 +16,7 @@ from purerl.settings.options import RunOptions
 from purerl.trust import reading
 
 PACKAGES = {"tensorboard": "tensorboardX", "wandb": "wandb", "mlflow": "mlflow"}  # option -> what must be importable
-BESIDE = ("seed", "update", "env_steps", "wall_seconds")  # columns of a row that are no metrics
+BESIDE = ("seed", "update", "env_steps", "wall_seconds")  # columns of a row that are not metrics
 
 
 def require(options: RunOptions) -> None:
@@ -138,7 +138,7 @@ class TensorBoard(Tracker):
         Args:
           folder, tell: as for `Tracker`.
           update: the number of updates done.
-          algorithm: the names of the algorithm's metrics; all others are of episodes.
+          algorithm: the names of the algorithm's metrics; all others describe episodes.
         """
         self._update, self._algorithm = update, frozenset(algorithm)
         self._writers: dict[int, Any] = {}
@@ -163,7 +163,7 @@ class TensorBoard(Tracker):
         if seed not in self._writers:
             where = own_folder(self._where / f"seed-{seed}") / "events"
             self._writers[seed] = importlib.import_module("tensorboardX.event_file_writer").EventsWriter(str(where))
-            if self._update:  # hides what is of this step or later in older files
+            if self._update:  # hides events from this step on in older files
                 self._writers[seed].write_event(_event(step, session_log={"status": "START"}))
         return self._writers[seed]
 

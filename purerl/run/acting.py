@@ -16,9 +16,9 @@ from purerl.xla import trees
 class ActingPolicy:
     """A trained agent: `action = policy(observation)`.
 
-    What a recurrent agent remembers stays inside: call `reset` where an episode begins. Observations are single ones or
+    It keeps the state of a recurrent agent: call `reset` at the start of an episode. Observations are single ones or
     batches [N, ...] as the environment returns them: arrays, numbers, lists, and tuples and dicts of those; every
-    number N is compiled once. Actions are as the environment takes them, in NumPy: of a Discrete space a NumPy integer.
+    number N is compiled once. Actions are in the environment's format, in NumPy: a NumPy integer for a Discrete space.
     """
 
     def __init__(

@@ -1,7 +1,8 @@
 """Callbacks: a user's functions that a run calls on the host at each logged row; they cannot change its results.
 
-A callback is (update, metrics, view): the number of updates done, the row's metrics by name, each f[seeds] with NaN
-where a seed failed or nothing is known, and a view of the run from which agents and states are copied only when asked.
+A callback is (update, metrics, view). `update` is the number of updates done. `metrics` is {name: f[seeds]}, the row's
+metrics, NaN where a seed failed or nothing is known. `view` is a view of the run; it copies agents and states only on
+request.
 """
 
 import math
@@ -134,10 +135,10 @@ def film(every: int, env: Environment, algorithm: Algorithm, seed: int, before: 
     """Return a callback that records an episode of the first seed that did not fail, in videos/ of the run's folder.
 
     Args:
-      every: updates between two of them.
-      env, algorithm: of the run.
-      seed: draws the start, the same each time.
-      before: the updates that are done.
+      every: number of updates between two recordings.
+      env, algorithm: the run's environment and algorithm.
+      seed: the seed of the start, which is the same each time.
+      before: the number of updates done.
     """
     play_one = render.player(env, partial(render.agent_policy, algorithm))
     done = before // every

@@ -1,7 +1,7 @@
 """Checkpoints: a pytree of arrays on disk, written completely or not at all. Orbax is behind this and `orbax_calls`.
 
-A checkpoint is a folder named after its update. It holds plain arrays by path and a few numbers beside them; typed keys
-are stored as their raw words. Loading needs the tree that is expected, so nothing in the file decides what is built;
+A checkpoint is a folder named after its update. It holds plain arrays by path and a few numbers; typed keys are stored
+as their raw words. Loading needs the tree that is expected, so nothing in the file decides what is built;
 its names, shapes and dtypes are compared before an array is read, and its checksum after.
 """
 
@@ -36,13 +36,13 @@ class SaveError(RuntimeError):
 def save(folder: Path, step: int, tree: PyTree, metadata: dict[str, Any], keep: int = 3) -> Path:
     """Write a checkpoint; it appears under its name only when it is complete.
 
-    Several processes write together, each what it holds, into a folder that all see.
+    Several processes write together, each its own part, into a folder that all see.
 
     Args:
-      folder: the folder of all checkpoints of a run; made where there is none.
+      folder: the folder of all checkpoints of a run; made if it does not exist.
       step: its name, the number of updates.
-      tree: arrays, typed keys among them.
-      metadata: numbers and text to store beside it.
+      tree: arrays, including typed keys.
+      metadata: numbers and text to store with it.
       keep: how many to keep; the oldest ones beyond are removed.
 
     Returns:
@@ -97,7 +97,7 @@ def newest(folder: Path) -> int:
     return int(distributed.first_does(lambda: str(max(steps(folder), default=0))))
 
 
-BEST = "best"  # beside the numbered ones: the folder of the one with the highest evaluation
+BEST = "best"  # folder of the checkpoint with the highest evaluation, next to the numbered ones
 
 
 def best_folder(folder: Path) -> Path:
@@ -167,9 +167,7 @@ def _check_files(path: Path) -> None:
             inner = Path(place) / name
             if not (reading.is_folder(inner) or reading.is_file(inner)):
                 raise InputError(f"checkpoint {path} is damaged ({inner.relative_to(path)} is not a regular file)")
-            if (
-                name in files and Path(place).name != "d"
-            ):  # notes and indices, which are read whole; of data only what an index names
+            if name in files and Path(place).name != "d":  # notes and indices, which are read completely, unlike data
                 reading.check(inner, reading.NOTES)
 
 
@@ -267,7 +265,7 @@ def _read(
             wanted = {name: np.empty(struct.shape, struct.dtype) for name, struct in expected.items()}
             arrays: Any = ocp.load(str(path), wanted)
             return {name: np.asarray(array) for name, array in arrays.items()}, metadata
-    except Exception as error:  # likewise
+    except Exception as error:  # as above
         raise InputError(f"checkpoint {path} is damaged ({orbax_calls.reason(error)}); {hint}") from None
 
 

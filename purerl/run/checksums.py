@@ -10,7 +10,7 @@ import numpy as np
 
 from purerl.devices import distributed
 
-Part = tuple[list[int], list[int], int]  # of an array: where it starts and stops along each axis, and its checksum
+Part = tuple[list[int], list[int], int]  # an array's part: its starts and stops along the axes, and its checksum
 
 
 def of_arrays(arrays: Mapping[str, object]) -> dict[str, list[Part]]:

@@ -1,8 +1,8 @@
 """A trained policy as a file that does not need purerl: StableHLO, ONNX, or safetensors with numbers and settings.
 
-The function is (observation) -> action for every number N of observations [N, ...]; of a recurrent policy (observation,
-carry) -> (action, carry), whose carry begins as zeros. Actions are greedy. An observation of several parts has an
-argument for each, in the order of their names.
+The function is (observation) -> action for every number N of observations [N, ...]; for a recurrent policy it is
+(observation, carry) -> (action, carry), and the initial carry is zeros. Actions are greedy. An observation of several
+parts becomes several arguments, in the order of their names.
 """
 
 import importlib

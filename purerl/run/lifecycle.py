@@ -29,8 +29,8 @@ from purerl.settings.toml import JobKind
 from purerl.trust import flags
 
 T = TypeVar("T")
-MOST_COUNT = 2**53  # of anything, in a checkpoint
-FAILURES = (EnvironmentFailure, checkpoint.SaveError, OSError, jax.errors.JaxRuntimeError)  # are told in a line
+MOST_COUNT = 2**53  # largest count in a checkpoint
+FAILURES = (EnvironmentFailure, checkpoint.SaveError, OSError, jax.errors.JaxRuntimeError)  # reported in one line
 
 
 class LongJob(abc.ABC):
@@ -60,8 +60,8 @@ class LongJob(abc.ABC):
         self.first = distributed.is_first()
         self.display: Any = Silent()
         self.stop = Stop()
-        self.metadata: dict[str, Any] = {"wall_seconds": 0.0, "compile_seconds": 0.0}  # of the newest checkpoint
-        self.began = time.perf_counter()  # less the seconds of earlier processes
+        self.metadata: dict[str, Any] = {"wall_seconds": 0.0, "compile_seconds": 0.0}  # the newest checkpoint's
+        self.began = time.perf_counter()  # minus the seconds of earlier processes
         self.saved_time = time.monotonic()
         self.notices: list[str] = []  # lines about the folder, shown at the beginning
         self._resume: str | None = None
@@ -283,7 +283,7 @@ class LongJob(abc.ABC):
 
     def _kept(self) -> str:
         """Return which part of the job the folder holds, and the command that resumes it."""
-        with contextlib.suppress(InputError):  # of checkpoints that are a link
+        with contextlib.suppress(InputError):  # raised for checkpoints that are a link
             if not self.has_saved():
                 return f"no checkpoint yet, start over with:\n  {self._resume}"
         return f"the last checkpoint is kept, resume with:\n  {self._resume}"

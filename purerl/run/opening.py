@@ -113,7 +113,7 @@ def old_run(
         )
     if job.length_changed:
         job.notices.append("schedules that go by the length of the run follow the new length from here on")
-    if total_timesteps is not None or set(options) - {"devices", "mesh"}:  # another resume goes on with them, too
+    if total_timesteps is not None or set(options) - {"devices", "mesh"}:  # for the next resume
         job.write_settings(settings_text(planned))
     return job
 

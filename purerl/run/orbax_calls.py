@@ -120,7 +120,7 @@ def drop_late_callbacks() -> None:
 
     sys.unraisablehook = hook
     for logger, late_words in (
-        ("asyncio", "exception was never retrieved"),  # of the same failure, told when it is collected
+        ("asyncio", "exception was never retrieved"),  # the same failure, logged when its future is collected
         ("absl", "_SignalingThread.run() raised an exception"),  # what `save` raises as well
     ):
         logging.getLogger(logger).addFilter(lambda record, late=late_words: late not in record.getMessage())

@@ -35,7 +35,7 @@ from purerl.types import AlgorithmFactory, Config, Environment, PyTree
 
 _loading: list[Path] = []  # the folders whose agents are being loaded, each named by the one before
 FIXED = ("algorithm", "environment", "seed", "seeds")  # once a run has begun
-ROWS = 150  # of metrics.csv per seed, unless log_interval says otherwise
+ROWS = 150  # rows of metrics.csv per seed, unless log_interval is given
 
 
 class Plan(NamedTuple):
@@ -129,7 +129,7 @@ def _plan(run: Settings, mesh: Mesh | None) -> Plan:
     eval_interval = log_interval * max(1, round(num_updates / max(options.evaluations, 1) / log_interval))
     parts = _functions(run, found, trainer, mesh)
     with told_in_a_line(run.environment), warnings.catch_warnings():
-        # of arrays with more numbers than an int32 counts, which `sizing` refuses in a line
+        # a warning about arrays with more numbers than an int32 counts, which `sizing` rejects in one line
         warnings.filterwarnings("ignore", "Explicitly requested dtype int64", module=r"jax\._src\.numpy\.indexing")
         shapes = parts.template()
     return Plan(
@@ -227,7 +227,7 @@ def _is_free(plan: Plan, name: str) -> bool:
     if name in FIXED:
         return False
     table, _, rest = name.partition(".")
-    if rest and table != "env":  # of a table of an extension, such as groups.GROUP.NAME
+    if rest and table != "env":  # in a table of an extension, such as groups.GROUP.NAME
         key, _, field = rest.partition(".")
         options = (getattr(of, table, ()) for of in plan.settings.extension_options.values())
         found = next((dict(inner) for tables in options for other, inner in tables if other == key), {})

@@ -53,7 +53,7 @@ SEED_AXES = Progress(
 class Advance(NamedTuple):
     """The report of `Program.advance` about its updates: arrays [seeds]."""
 
-    metrics: TrainMetrics  # of the interval so far
+    metrics: TrainMetrics  # metrics of the interval so far
     failed_at: Array  # i32, as in `Progress`
     cause: Array  # i32, as in `Progress`
 

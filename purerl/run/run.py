@@ -49,7 +49,7 @@ class Run(LongJob):
         self.ended = ""  # why the run ends before its last update
         self.save_soon = False  # whether a callback asked for a checkpoint
         self.best = checkpoint.best_return(self.checkpoints) if go_on else -math.inf
-        self.changed = ""  # the settings with which it goes on and that are others
+        self.changed = ""  # the settings that differ from the checkpoint's when it resumes
         self.failed = FailedSeeds(self.options.seed, self.options.seeds)
         self.sinks: list[sinks.Sink] = []
         self.log: Log | None = None  # one of them

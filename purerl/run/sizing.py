@@ -54,7 +54,7 @@ def check_agents(planned: Plan) -> None:
     options, there = planned.settings.options, memory.free()
     devices = 1 if backend.shares_host() else planned.parts.mesh.devices.size
     agent = memory.nbytes(_without_replay(planned.shapes.state.agent))
-    if 2 * agent > there * devices:  # and their gradients, or new ones beside them
+    if 2 * agent > there * devices:  # twice: an update also holds their gradients, or the new ones
         seeds = f" of {options.seeds} seeds" if options.seeds > 1 else ""
         raise InputError(
             f"parameters and optimizer{seeds} take {agent / 1e9:,.1f} GB, and an update twice as much; "
@@ -70,9 +70,10 @@ def _without_replay(agent: PyTree) -> PyTree:
 def largest(run: Settings, tell: Callable[[str], None] = print) -> tuple[Settings, str]:
     """Return a run with as many environments as fit, and one line about the number.
 
-    The number is the configured one times a power of two, so that whatever divided it still does. The program of the
-    configured number says what an environment takes at most, the program of the number that this gives whether it fits
-    and whether twice as many would, and a first update confirms it. At most, the run is a single update.
+    The number is the configured one times a power of two, so that whatever divided it still does. Compiling the program
+    for the configured number gives an upper bound of the memory of an environment. Compiling it for the resulting
+    number shows whether that fits and whether twice as many would; a first update confirms it. At most, the run is a
+    single update.
 
     Raises:
       InputError: if not even the configured number fits, or the environments are not JAX's.

@@ -41,7 +41,7 @@ class TrainedRun(NamedTuple):
 
     settings: Settings
     trainer: Trainer
-    state: TrainState  # leading axis: seeds, but for `num_updates`
+    state: TrainState  # leading axis: seeds, except in `num_updates`
     failed: np.ndarray  # bool[seeds], whether a seed's metrics stopped being finite
     plan: Plan
     folder: Path
@@ -81,7 +81,7 @@ class TrainedRun(NamedTuple):
         return ActingPolicy(*self.trainer.player(agent), self.plan.stage, explore)
 
     def agent_of(self, seed: int | None = None) -> PyTree:
-        """Return the agent of a seed, numbered as in `--seed`; None: of the first seed that did not fail.
+        """Return the agent of a seed, numbered as in `--seed`; None: the first seed that did not fail.
 
         Raises:
           InputError: if the run has no such seed.
@@ -98,16 +98,16 @@ class TrainedRun(NamedTuple):
         """Play greedy episodes with every seed's agent, optionally in another environment than in training.
 
         Args:
-          episodes: per seed.
-          env: another environment of the same spaces, by name or as an object; None: the run's own.
-          seed: draws the starts, the same for every agent; None: those of the run's own final evaluation.
-          **parameters: of the environment, such as gravity=12.0.
+          episodes: number of episodes per seed.
+          env: another environment with the same spaces, a name or an object; None: the run's own.
+          seed: the seed of the starts, which all agents share; None: the starts of the run's own final evaluation.
+          **parameters: parameters of the environment, such as gravity=12.0.
 
         Returns:
           `Evaluation` of NumPy arrays [seeds, episodes].
 
         Raises:
-          InputError: if there is no such environment or parameter, or its spaces are others.
+          InputError: if there is no such environment or parameter, or its spaces differ.
         """
         typed(env)
         return play(self, check_count(episodes, "episodes"), env, seed, parameters)

@@ -29,7 +29,7 @@ KNOWN = (".params", ".target_params", ".observation_statistics", ".return_scale.
 def begin_with(fresh: PyTree, given: PyTree, name: str, frozen: bool = False) -> PyTree:
     """Return an agent that begins with the parameters and statistics of another one.
 
-    One that learns on begins its optimizer, its counters and its replay anew; a frozen one keeps its counters.
+    If it continues to learn, its optimizer, its counters and its replay start over; a frozen one keeps its counters.
 
     Args:
       fresh: the agent as its algorithm begins.

@@ -16,7 +16,7 @@ def rows(names: Iterable[str] = ()) -> tuple[Extension, ...]:
     """Return the extensions that a run may use, outermost first: the named ones, then the built-in ones.
 
     Args:
-      names: "module:object" of the user's extensions, whose modules are trusted.
+      names: the user's extensions, each as "module:object" in a trusted module.
     """
     found = [*map(_of_user, names), *map(registry.load, EXTENSIONS.values())]
     owners: dict[str, str] = {}

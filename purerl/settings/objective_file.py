@@ -56,7 +56,7 @@ def copy(name: str) -> dict[str, bytes]:
 
 
 def beside(name: str) -> str:
-    """Return the name of an objective for settings in a job's folder: of a file, that of the copy that it keeps."""
+    """Return the name of an objective for settings in a job's folder; for a file, the name of the folder's copy."""
     path = Path(name)
     return name if name in OBJECTIVES or (path.parent == Path(ZOO) and not path.exists()) else NAME
 

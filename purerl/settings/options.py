@@ -10,9 +10,9 @@ from purerl.errors import InputError, hints, told, unknown
 from purerl.settings.values import coerce
 
 MOST = 2**20  # agents, trials, candidates or episodes: beyond it a list of them alone is large
-DESIGNS = ("random", "grid", "qmc")  # of a sweep's trials
-METHODS = ("evolution", "meta-gradient")  # of purerl evolve
-FITNESS = ("auc", "final", "wins")  # of an evolution's candidates
+DESIGNS = ("random", "grid", "qmc")  # designs of a sweep's trials
+METHODS = ("evolution", "meta-gradient")  # methods of purerl evolve
+FITNESS = ("auc", "final", "wins")  # fitness of an evolution's candidates
 RESUMED = ("devices", "mesh", "stop_at_return")  # options that may be given where a run is resumed
 SHAPING = ("zscore", "rank")
 ACROSS_TASKS = ("mean", "worst")

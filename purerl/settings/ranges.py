@@ -1,7 +1,7 @@
 """Ranges and lists of values of the fields of a config and an environment, for sweeps and for random parameters.
 
-A range is of numbers, which are traced: every value runs in one compiled program. A list may also be of shapes, each of
-which is a separate program.
+A range contains numbers, which are traced: every value runs in one compiled program. A list may also contain shapes,
+each of which needs a separate program.
 """
 
 import dataclasses
@@ -244,7 +244,7 @@ def _bind_range(name: str, wanted: Range, hint: object, static: bool) -> Range:
 
 def _bind_list(name: str, wanted: object, hint: object) -> Choices:
     values = wanted.values if isinstance(wanted, Choices) else wanted
-    if isinstance(wanted, Choices) and "/" in wanted.text and _is_text(hint):  # of paths, not of lists
+    if isinstance(wanted, Choices) and "/" in wanted.text and _is_text(hint):  # a list of paths, not of lists
         values = [part.strip() for part in wanted.text.split(",")]
     if not isinstance(values, Sequence) or isinstance(values, str):
         raise InputError(f"{name} is {wanted!r}; it must be a range such as Uniform(0, 1), or a list of values")

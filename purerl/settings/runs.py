@@ -1,7 +1,7 @@
 """The complete settings of a run: merged from the algorithm's defaults, configs/, a file and flags.
 
-One flat TOML table holds everything: what to run (`algorithm`, `environment`, `seed`, `seeds`, ...) beside the
-algorithm's fields; the environment's parameters are `env.NAME`. The same names serve in `configs/`, in
+One flat TOML table holds everything: what to run (`algorithm`, `environment`, `seed`, `seeds`, ...) and the
+algorithm's fields; the environment's parameters are `env.NAME`. The same names work in `configs/`, in
 `--config FILE`, in a run's `config.toml` and as flags; later ones win.
 """
 
@@ -42,8 +42,8 @@ class Settings:
     extensions: tuple[Extension, ...] = ()  # all that there are, the outermost first
     extension_options: dict[str, Any] = dataclasses.field(default_factory=dict)  # by name, of those that were mentioned
     given: tuple[str, ...] = ()  # names of the settings that the user gave
-    factory: AlgorithmFactory | None = None  # the algorithm, where it is an object; None: as it is named
-    env: Environment | HostSource | None = None  # the environment, likewise
+    factory: AlgorithmFactory | None = None  # the algorithm, if it is an object; None: the one that is named
+    env: Environment | HostSource | None = None  # the same for the environment
     from_python: tuple[str, ...] = ()  # what no file can hold, of: algorithm, environment, config
     begun: bool = False  # whether a checkpoint holds its agents, and no run to start from is needed
     folder: Path | None = None  # the job's folder or the agent's file that they were read from

@@ -17,7 +17,7 @@ from purerl.settings import agent_file
 from purerl.trust import reading
 
 END = "# end"  # the last line of a file that is whole
-FORMAT = 1  # of the folders that runs, sweeps and evolutions write
+FORMAT = 1  # format of the folders that runs, sweeps and evolutions write
 
 
 class JobKind(NamedTuple):

@@ -1,7 +1,7 @@
 """Reads files that others may have made: regular files of plausible sizes, with numbers that fit in 64 bits.
 
-Every file of a run, a sweep, an evolution and an agent is opened here. Nothing is waited for, as a pipe would have it;
-nothing is followed, as a link in a folder would; and whatever is wrong is told in one line.
+Every file of a run, a sweep, an evolution and an agent is opened here. Opening never waits, as it would for a pipe, and
+never follows links in a folder; every problem is reported in one line.
 """
 
 import contextlib
@@ -25,15 +25,15 @@ if TYPE_CHECKING:
     import numpy as np
 
 SETTINGS = 2**20  # bytes of a file of settings, at most
-NOTES = 2**24  # of a summary, and of what stands beside arrays
-TABLE = 2**29  # of a table, and of an array in a file
-HEADER = 2**16  # of an array in an archive
-AGENT = 2**36  # of an agent's file
+NOTES = 2**24  # the same for a summary, and for the notes next to arrays
+TABLE = 2**29  # the same for a table, and for an array in a file
+HEADER = 2**16  # the same for the header of an array in an archive
+AGENT = 2**36  # the same for an agent's file
 DEEPEST = 32  # tables or lists in one another
 LONGEST = 19  # digits of an integer: 64 bits
 NO_WAIT = getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_CLOEXEC", 0)
 NO_LINK = getattr(os, "O_NOFOLLOW", 0)
-Kinds = dict[str, tuple[tuple[int, ...], Any]]  # of arrays: {name: (shape, dtype)}
+Kinds = dict[str, tuple[tuple[int, ...], Any]]  # {name: (shape, dtype)} of arrays
 
 
 def check(path: Path, most: int, follow: bool = False) -> None:
