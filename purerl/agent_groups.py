@@ -11,7 +11,7 @@ from purerl.spaces import Dict, Discrete, MultiDiscrete, Space, Stacked
 from purerl.types import Array, Environment, EnvironmentSpec, Key, PyTree
 
 FLAGS = ("active", "turn")  # in an observation, {group: bool[n]}: who is in the game, and whose action counts
-RESERVED = (*FLAGS, "global_state")  # likewise, beside the groups
+RESERVED = (*FLAGS, "global_state")  # names in an observation that are not groups
 
 
 def sizes(env: Environment | EnvironmentSpec) -> dict[str, int]:

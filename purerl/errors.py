@@ -83,7 +83,7 @@ def check_arguments(function: object, what: str, arguments: str) -> None:
         raise InputError(f"{what} is the class {name}; give an instance, such as {name}(), or a function")
     try:
         signature = inspect.signature(function)
-    except (TypeError, ValueError):  # of some built-in functions
+    except (TypeError, ValueError):  # some built-in functions have no signature
         return
     try:
         signature.bind(*arguments.split(", "))
@@ -113,7 +113,7 @@ def check_partial(function: object, what: str) -> None:
             raise unknown(f"argument of {what} {getattr(function, '__name__', '')}".rstrip(), name, allowed)
 
 
-CALLERS = ("/jax/", "/purerl/registry.py", "/purerl/testing/trees.py")  # of what is the user's
+CALLERS = ("/jax/", "/purerl/registry.py", "/purerl/testing/trees.py")  # files that call the user's code
 
 
 def line_of(error: BaseException) -> str:
@@ -177,7 +177,7 @@ ELSEWHERE = {  # what a setting is called in other frameworks: -> ours
     "epochs": "num_epochs",
     "update_epochs": "num_epochs",
     "minibatches": "num_minibatches",
-    "batch_size": "num_minibatches",  # of algorithms without a batch_size
+    "batch_size": "num_minibatches",  # in algorithms without a batch_size
     "steps": "total_timesteps",
     "timesteps": "total_timesteps",
     "max_steps": "total_timesteps",

@@ -16,7 +16,7 @@ from purerl.errors import InputError, describe, hints, unknown
 
 T = TypeVar("T")
 PyTree = Any  # arrays in dicts, tuples, lists and records, as JAX nests them
-MOST_ENTRIES = 64  # of a list of numbers with bounds, such as the units of layers: each is compiled
+MOST_ENTRIES = 64  # longest list of numbers with bounds, such as the units of layers: each is compiled
 
 
 def number(
@@ -262,9 +262,9 @@ def fits(value: object, hint: object, exact: bool = True) -> bool:
     """Return whether a value has a field's type, for types made of numbers, texts, lists and None.
 
     Args:
-      value: concrete.
+      value: a concrete value.
       hint: the field's type.
-      exact: 4.0 is no integer, and an array no number.
+      exact: 4.0 is not an integer, and an array is not a number.
     """
     if isinstance(hint, types.UnionType):
         return any(fits(value, part, exact) for part in typing.get_args(hint))

@@ -42,7 +42,7 @@ class HostEnvironment:
         """Start an episode in every environment and return the observations [B, ...].
 
         Args:
-          key: a JAX key; an environment with random numbers of its own goes on with those.
+          key: a JAX key; an environment with random numbers of its own continues with those.
         """
         raise NotImplementedError
 

@@ -63,7 +63,7 @@ def path_of(thing: object) -> str:
 
 
 def name_of(config: object) -> str:
-    """Return the name of the algorithm whose config this is; of a user's own config, its class without "Config"."""
+    """Return the name of a config's algorithm; for a user's own config, the name of its class without "Config"."""
     names = {entry.config: name for name, entry in WITH_FOLLOWERS.items()}
     return names.get(path_of(type(config)), type(config).__name__.removesuffix("Config").lower())
 
@@ -226,7 +226,7 @@ def algorithm(name: str) -> tuple[Any, Any]:
       name: a name in the table, or your own (spec, config) -> Algorithm as "module:function".
 
     Raises:
-      InputError: for an unknown name, naming the nearest, or something that is no algorithm.
+      InputError: for an unknown name, naming the nearest, or something that is not an algorithm.
     """
     if name not in WITH_FOLLOWERS and ":" in name:
         factory = load(name)
@@ -245,7 +245,7 @@ def config_class(factory: object, name: str) -> type:
       name: for messages.
 
     Raises:
-      InputError: if it is no such function, or does not say it.
+      InputError: if it is not such a function, or has no annotation.
     """
     from purerl.types import Config
 

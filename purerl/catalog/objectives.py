@@ -7,8 +7,8 @@ class ObjectiveEntry(NamedTuple):
     """A starting point of `purerl evolve`."""
 
     start: str  # "module:function", (key) -> candidate
-    algorithm: str  # that it is a part of
-    argument: str  # of the algorithm
+    algorithm: str  # the algorithm that it is a part of
+    argument: str  # the argument of the algorithm that accepts it
     summary: str
     source: str
     unused: tuple[str, ...] = ()  # settings of the algorithm that then have no effect

@@ -103,7 +103,7 @@ def _prepare_output() -> None:
             stream.reconfigure(errors="backslashreplace")  # a terminal may not have every letter
     for logger in ("jax._src.callback", "jax._src.debugging"):  # errors of callbacks, reported in one line
         logging.getLogger(logger).setLevel(logging.CRITICAL)
-    logging.getLogger("jax._src.xla_bridge").addFilter(_without_traceback)  # of a GPU's plugin on a machine without one
+    logging.getLogger("jax._src.xla_bridge").addFilter(_without_traceback)  # from plugins without a GPU
 
 
 def _is_closed(output: TextIO) -> bool:
@@ -112,7 +112,7 @@ def _is_closed(output: TextIO) -> bool:
         poll = select.poll()
         poll.register(output.fileno(), 0)
         return any(events & select.POLLERR for _, events in poll.poll(0))
-    except (AttributeError, OSError, ValueError):  # it is no file, or no system with polls
+    except (AttributeError, OSError, ValueError):  # it is not a file, or the system has no poll
         return False
 
 

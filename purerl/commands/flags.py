@@ -27,7 +27,7 @@ def _flag(field: dataclasses.Field, hint: object) -> click.Option:
         return TablesOption(field)
     names = ["--" + field.name.replace("_", "-"), field.name]
     doc, metavar = field.metadata.get("doc", ""), field.metadata.get("metavar")
-    if metavar is None:  # of a config
+    if metavar is None:  # a field of a config
         text = f"{doc} {sections.details(field, hint)}".strip()
         return click.Option(names, metavar=sections.metavar(field, hint), help=text)
     doc = doc[:1].upper() + doc[1:]

@@ -33,7 +33,7 @@ class TextPath(click.Path):
 
 PATH = TextPath(path_type=Path)
 PICTURES = (".png", ".pdf", ".svg", ".jpg")  # endings of pictures of curves
-NO_CACHE = ("no_cache",)  # of LaunchOptions, for commands that run in one process
+NO_CACHE = ("no_cache",)  # fields of LaunchOptions for commands that run in one process
 TRUST = click.option(
     "--trust", multiple=True, metavar="MODULE", help="Allow this module to be imported if a file or folder names it."
 )
@@ -184,7 +184,7 @@ def resume_options(cls: type, given: dict[str, object], names: Iterable[str], *o
       cls: the dataclass of the options.
       given: the flags that were given, without those of `LaunchOptions`.
       names: the names of the options allowed.
-      others: the arguments and lists of flags beside them; None or empty where they were not given.
+      others: the other arguments and lists of flags; None or empty if they were not given.
     """
     allowed = {name: coerce(given.pop(name), hints(cls)[name], name) for name in names if name in given}
     if given or any(other not in (None, (), {}) for other in others):

@@ -1,8 +1,8 @@
 """Protection before any import: files in the current folder must not replace parts of a program.
 
-Who reads a run that somebody else made may stand in its folder. Of the packages that purerl uses, traced in an empty
-folder, two look there: Python, for modules, where a relative path is on `sys.path`, and Matplotlib, for a file of
-settings, in which some versions evaluate expressions.
+You may read a run that somebody else made from inside its folder. A trace in an empty folder shows that two of the
+programs that purerl uses look there: Python, for modules, if a relative path is on `sys.path`, and Matplotlib, for a
+settings file, in which some versions evaluate expressions.
 """
 
 import contextlib

@@ -23,7 +23,7 @@ from purerl.errors import InputError
 
 START_SECONDS = 60  # how long the others are waited for
 LOST_SECONDS = 30  # after which a process that does not answer is given up
-VARIABLES = {  # of the environment, read where no argument says otherwise
+VARIABLES = {  # environment variables, read if the argument is not given
     "coordinator": "PURERL_COORDINATOR",
     "num_processes": "PURERL_NUM_PROCESSES",
     "process_index": "PURERL_PROCESS_INDEX",
@@ -56,8 +56,8 @@ def initialize(
     Args:
       coordinator: HOST:PORT of the first process; None: as PURERL_COORDINATOR says, or as found by JAX under SLURM,
         Open MPI, Kubernetes or on a TPU pod.
-      num_processes: how many there are; None: PURERL_NUM_PROCESSES, likewise.
-      process_index: which one this is, 0 for the first; None: PURERL_PROCESS_INDEX, likewise.
+      num_processes: how many there are; None: PURERL_NUM_PROCESSES, or as found by JAX.
+      process_index: which one this is, 0 for the first; None: PURERL_PROCESS_INDEX, or as found by JAX.
       start_seconds: how long the others are waited for.
       lost_seconds: how long a process may send no heartbeat; then JAX ends all of them.
 

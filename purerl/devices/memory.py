@@ -13,7 +13,7 @@ from purerl.errors import InputError
 from purerl.types import PyTree
 from purerl.xla import backend
 
-SHARE = 0.8  # of the free memory that a program may take: the allocator, and others, need some too
+SHARE = 0.8  # fraction of the free memory that a program may take: the allocator and other programs need some too
 
 
 def needed(compiled: Any) -> int:

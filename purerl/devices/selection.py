@@ -22,7 +22,7 @@ def choose(devices: int | str, mesh: Sequence[str], num_seeds: int, num_envs: in
       devices: how many, of each process where there are several; "auto": one per seed as far as there are devices or,
         on a CPU, cores; several processes give all they have.
       mesh: "axis=size" each; empty: the seeds first, and what devices are left split the environments.
-      num_seeds, num_envs: of the run.
+      num_seeds, num_envs: the numbers of seeds and of environments of the run.
 
     Raises:
       InputError: if there are too few devices, or the mesh does not divide what is to be split.
@@ -55,7 +55,7 @@ def take(devices: int | str, agents: int) -> int:
       agents: how many there are.
 
     Raises:
-      InputError: if `devices` is no such thing.
+      InputError: if `devices` is neither a valid number nor "auto".
     """
     if devices == "auto" and jax.distributed.is_initialized():
         make_host_devices(1)

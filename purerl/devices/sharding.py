@@ -1,8 +1,8 @@
 """Devices as one mesh, with axes `trial`, `seed` and `data`.
 
-Trials and seeds are spread over devices without communication. `data` splits the environments of one run: the program
-keeps its meaning, as if there were one device, and XLA adds what has to be exchanged, so that gradients are averages
-over all environments, statistics are shared and parameters are the same everywhere.
+Trials and seeds are spread over devices without communication. `data` splits the environments of one run. The program
+keeps its meaning, as if there were one device, and XLA adds the communication: gradients are averages over all
+environments, statistics are shared and parameters are the same everywhere.
 """
 
 import math

@@ -51,7 +51,7 @@ def fitting(config: Config, environment: str, parameters: Mapping[str, object]) 
 def multiplications(config: Config, env: Environment) -> float | None:
     """Return the multiplications of one gradient step through a network's body; JAX need not have started.
 
-    None where the sizes of layers do not tell it: of images through convolutions, and of groups of agents.
+    None if the sizes of layers do not determine it: for images, which pass through convolutions, and groups of agents.
     """
     sizes, network = getattr(config, "hidden_sizes", None), getattr(config, "network", "auto")
     seen = jax.tree.leaves(jax.eval_shape(lambda: env.observation_space.zeros()))

@@ -91,7 +91,7 @@ class Pool:
         """Return the environments that stepped first: `batch_size` of them, or all that actions were sent to.
 
         Raises:
-          InputError: if too few were sent to, where EnvPool would wait for ever.
+          InputError: if actions were sent to too few of them, while EnvPool would wait forever.
         """
         ids, outputs = self._receive()
         return self._present(ids, outputs, reset)

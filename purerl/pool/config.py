@@ -29,10 +29,10 @@ class PoolConfig:
     env_seed: tuple[int, ...] = ()  # or a seed for each
     max_episode_steps: int | None = None  # None: the environment has no limit that is known
     max_num_players: int = 1
-    num_threads: int = 0  # XLA has its own threads: taken so that a script runs, without effect
-    thread_affinity_offset: int = -1  # likewise
-    gym_reset_return_info: bool = True  # likewise
-    base_path: str = ""  # likewise
+    num_threads: int = 0  # no effect, accepted for EnvPool's scripts: XLA has its own threads
+    thread_affinity_offset: int = -1  # no effect
+    gym_reset_return_info: bool = True  # no effect
+    base_path: str = ""  # no effect
     reward_threshold: float | None = None  # None: what Gymnasium's registry says of the environment
     render_mode: str | None = None  # "rgb_array" for `render`
     render_env_id: int = 0
@@ -81,7 +81,7 @@ class PoolConfig:
 
 
 OLD_IDS = {"CartPole-v0": ("CartPole-v1", {"time_limit": 200}), "Pendulum-v0": ("Pendulum-v1", {})}
-# of scripts older than Gymnasium: (today's, what it differs in)
+# ids in scripts older than Gymnasium -> (today's id, the parameters that differ)
 
 
 def make_environment(

@@ -14,8 +14,8 @@ from purerl.types import PyTree
 class DMPool(Pool, dm_env.Environment):
     """`reset()` and `step(action)` return a `dm_env.TimeStep` of batches.
 
-    `step_type` is 0, 1, 2 for first, middle, last. `discount` is 0 where the task ended; where time ran out it is 1,
-    for the value goes on, and 0 with `strict_envpool`.
+    `step_type` is 0, 1, 2 for first, middle, last. `discount` is 0 if the task ended. If time ran out it is 1, so that
+    the return continues with the value of the final observation, or 0 with `strict_envpool`.
     """
 
     def __init__(self, spec: PoolSpec):

@@ -131,8 +131,9 @@ class HandleState(NamedTuple):
 class Handle:
     """A pool inside jit, as a pytree: scan it, vmap it, shard it.
 
-    It is the pool as it is when the handle is first used, as scripts make a handle before they reset. How many
-    environments wait to be received is no array, so that receiving from an empty handle is refused also inside jit.
+    It holds the pool's state when the handle is first used, as scripts make a handle before they reset. The number of
+    environments that wait to be received is not an array, so that receiving from an empty handle is an error even
+    inside jit.
     """
 
     def __init__(self, take: Callable[[], HandleState]):
@@ -193,7 +194,7 @@ def give_out(state: HandleState, size: int) -> tuple[HandleState, Array, PoolSte
     """Return (the handle's state, i32[size] the environments that stepped first, their outputs).
 
     Raises:
-      InputError: if fewer were sent to, where EnvPool would wait for ever.
+      InputError: if actions were sent to fewer, while EnvPool would wait forever.
     """
     if state.waiting < size:
         raise InputError(

@@ -36,9 +36,9 @@ class GymnasiumPool(Pool, VectorEnv, gymnasium.Env):  # pyright: ignore[reportIn
         """Start episodes.
 
         Args:
-          env_id: i32[K], where; everywhere if None.
-          seed: begin anew from this seed, or list of seeds, as if the pool had just been made.
-          options: {"reset_mask": bool[num_envs]} says where, too.
+          env_id: i32[K], the environments to reset; None: all of them.
+          seed: start over from this seed, or list of seeds, as if the pool had just been made.
+          options: {"reset_mask": bool[num_envs]}, another way to select environments.
 
         Raises:
           InputError: for other options, or a mask that selects nothing.

@@ -27,7 +27,7 @@ from purerl.xla import backend
 
 Ts = TypeVarTuple("Ts")
 
-PEAK_SIZE = 2048  # of the matrices whose product is the machine's peak
+PEAK_SIZE = 2048  # size of the matrices whose product measures the machine's peak
 
 
 class PartCost(NamedTuple):
@@ -55,7 +55,7 @@ class Option(NamedTuple):
     """The speed with another setting."""
 
     flags: str  # as on the command line
-    steps_per_second: float  # of all agents together
+    steps_per_second: float  # steps of all agents together
 
 
 class Explanation(NamedTuple):
@@ -68,7 +68,7 @@ class Explanation(NamedTuple):
     environments: int  # bytes of their states
     rollout: int  # bytes
     program: int  # bytes that a call of the compiled update takes, all of these included
-    compilation: dict[str, Compilation]  # of what a run compiles side by side: start, update, evaluation
+    compilation: dict[str, Compilation]  # the programs that a run compiles in parallel: start, update, evaluation
     steps_per_second: float
     peak: float  # operations/s of a float32 matrix product on this machine
     options: tuple[Option, ...]  # the fastest first

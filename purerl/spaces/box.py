@@ -88,7 +88,7 @@ class Box(Space):
         low, high = (
             np.broadcast_to(np.asarray(x, np.int64), self.shape).astype(np.uint32) for x in (self.low, self.high)
         )
-        span, words = high - low + np.uint32(1), jax.random.bits(key, self.shape, jnp.uint32)  # of all words: 0
+        span, words = high - low + np.uint32(1), jax.random.bits(key, self.shape, jnp.uint32)  # span 0: all words
         return jnp.asarray(low) + jnp.where(span == 0, words, words % np.maximum(span, 1))
 
     def contains(self, value: Any) -> jax.Array:

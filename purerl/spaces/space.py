@@ -58,7 +58,7 @@ def as_array(value: object, what: str) -> np.ndarray:
     """Return a list as an array of numbers.
 
     Raises:
-      InputError: if its rows are of different lengths, or it holds something else.
+      InputError: if its rows differ in length, or it holds anything except numbers.
     """
     try:
         array = np.asarray(value)
