@@ -2,6 +2,7 @@
 
 import ast
 import re
+import tokenize
 from pathlib import Path
 
 import pytest
@@ -110,5 +111,50 @@ def test_settings_and_errors_follow_the_style_guide():
         for path in MODULES
         for line, text in messages(parsed(path))
         for problem in problems(re.sub(r"`[^`]*`|'[^']*'", "code", text))
+    ]
+    assert found == []
+
+
+def docstrings(tree):
+    """Yield (line, text) of a module's docstrings, without examples and names of arguments; an argument is one line."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef) and (text := ast.get_docstring(node)):
+            text = re.sub(r"(^ *>>>|\x08).*?(\n\s*\n|\Z)", "\n\n", text, flags=re.DOTALL | re.MULTILINE)
+            text = re.sub(r"(?<=\S)\n {4}(?=\S)", " ", text)
+            yield getattr(node, "lineno", 1), re.sub(r"^  [\w*, ]+:", "  name:", text, flags=re.MULTILINE)
+
+
+def comments(path):
+    """Yield (line, text) of a file's comments; lines below one another are one comment."""
+    row = column = 0
+    parts = []
+    with path.open("rb") as file:
+        for token in tokenize.tokenize(file.readline):
+            if token.type != tokenize.COMMENT:
+                continue
+            if token.start != (row + 1, column) or token.line.strip() != token.string:
+                yield row, " ".join(parts)
+                parts = []
+            row, column = token.start
+            parts.append(token.string.lstrip("# "))
+    yield row, " ".join(parts)
+
+
+def test_docstrings_follow_the_style_guide():
+    found = [
+        f"{path.relative_to(ROOT)}:{line}: {problem}"
+        for path in MODULES
+        for line, text in docstrings(parsed(path))
+        for problem in problems(prose(text))
+    ]
+    assert found == []
+
+
+def test_comments_follow_the_style_guide():
+    found = [
+        f"{path.relative_to(ROOT)}:{line}: {problem}"
+        for path in MODULES
+        for line, text in comments(path)
+        for problem in problems(prose(text))
     ]
     assert found == []
