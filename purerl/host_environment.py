@@ -51,7 +51,7 @@ class HostEnvironment:
 
         Args:
           action: [B, ...].
-          keys: [T, 2], of the rollout; an environment that draws from JAX uses keys[t, 1]. None inside jit.
+          keys: [T, 2], the rollout's keys; an environment that uses JAX's numbers gets keys[t, 1]. None inside jit.
           t: which step of the rollout this is.
         """
         raise NotImplementedError
@@ -110,7 +110,7 @@ class HostSource:
         Args:
           num_envs: B.
           seed: environment i gets seed + i.
-          parallel: step them side by side in threads or processes, rather than one after the other.
+          parallel: step them in parallel threads or processes, rather than one after another.
           evaluation: play the task itself, without what only helps learning, such as episodes that end with a life.
         """
         raise NotImplementedError

@@ -8,8 +8,8 @@ change. It is meant for simulation, not for secrets.
     x    = counter * G + (key[0] ^ domain)                G odd: a Weyl sequence that starts where the key says
     word = mix2(mix1(x) ^ (mix1(key[1] + G) + counter))   not one to one: a draw may repeat a word, as it should
 
-Children (`split`, `fold_in`) are words of domains of their own, and each is determined by its index alone. Every
-operation is elementwise, so under `vmap` each key draws its own numbers (keys of "rbg" do not).
+Children (`split`, `fold_in`) are words of domains of their own, and each is determined only by its index. Every
+operation is elementwise, so under `vmap` each key has its own numbers (keys of "rbg" do not).
 
 Why it is the default, in microseconds per step for 2048 environments with a key each (one busy core of an AMD EPYC):
 
@@ -18,7 +18,7 @@ Why it is the default, in microseconds per step for 2048 environments with a key
     four uniforms                            6         85   116
     a split in two, a uniform, a randint    12        215   878
 
-Source: the mixing constants are those of C. Wellons's search for low-bias 32-bit hashes (2018).
+Source: the mixing constants come from C. Wellons's search for low-bias 32-bit hashes (2018).
 """
 
 import math
@@ -153,7 +153,7 @@ def fast(key: jax.Array) -> jax.Array:
 def renew(key: jax.Array) -> jax.Array:
     """Return another key of the same generator, determined by `key`, a scalar key.
 
-    Under `vmap` the new keys are one array of words, computed at once: worth it where much is drawn from each.
+    Under `vmap` the new keys are one array of words, computed at once: worth it if each is used for many numbers.
     """
     return _from_bits(key, jax.random.key_impl(key))
 

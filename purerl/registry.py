@@ -149,7 +149,7 @@ def environment_class(env_id: str) -> type:
     """Return the class of a native id or of "module:Class"; nothing except a class of environments is ever called.
 
     Raises:
-      InputError: if there is none, or it is something else.
+      InputError: if there is none, or it is not an environment class.
     """
     from purerl.host_environment import HostSource
     from purerl.types import Environment

@@ -1,4 +1,4 @@
-"""The native environments, the suites that an adapter provides, and the names that users know from elsewhere."""
+"""The native environments, the suites that an adapter provides, and the names that they have in other frameworks."""
 
 from typing import NamedTuple
 

@@ -39,6 +39,6 @@ OF_EPISODES = {  # two names share a row of the page
 
 
 def meaning(name: str) -> str:
-    """Return the meaning of a metric, or of a policy's POLICY/NAME; "" for one that only its author knows."""
+    """Return the meaning of a metric, or of a policy's POLICY/NAME; "" for one of a user's own."""
     known = MEANINGS | OF_EPISODES
     return known.get(name) or known.get(name.rpartition("/")[2], "")

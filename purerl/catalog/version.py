@@ -1,3 +1,3 @@
-"""The version of the package, the one place where it stands."""
+"""The version of the package, which is defined only here."""
 
 VERSION = "0.1.0"

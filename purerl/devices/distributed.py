@@ -1,7 +1,7 @@
 """Join several processes, on one machine or many, into one run.
 
-Every process runs the same program on its part of the devices. The first one alone makes decisions that depend on
-time, writes logs and shows progress; it sends its decisions to the others.
+Every process runs the same program on its part of the devices. Only the first one makes decisions that depend on
+time, writes logs and shows progress; it sends its decisions to the other processes.
 
 Example:
   >>> import purerl
@@ -58,11 +58,11 @@ def initialize(
         Open MPI, Kubernetes or on a TPU pod.
       num_processes: how many there are; None: PURERL_NUM_PROCESSES, or as found by JAX.
       process_index: which one this is, 0 for the first; None: PURERL_PROCESS_INDEX, or as found by JAX.
-      start_seconds: how long the others are waited for.
+      start_seconds: how long to wait for the other processes.
       lost_seconds: how long a process may send no heartbeat; then JAX ends all of them.
 
     Raises:
-      InputError: if only some of the three are known, or the others do not answer in time.
+      InputError: if only some of the three are known, or the other processes do not answer in time.
     """
     given = {"coordinator": coordinator, "num_processes": num_processes, "process_index": process_index}
     given = {name: os.environ.get(VARIABLES[name]) if value is None else value for name, value in given.items()}

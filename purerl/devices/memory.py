@@ -19,7 +19,7 @@ SHARE = 0.8  # fraction of the free memory that a program may take: the allocato
 def needed(compiled: Any) -> int:
     """Return the bytes that a call of a compiled program needs: arguments, results and temporary buffers.
 
-    They are those of a device, or of all that this process has on a CPU, where devices share one memory.
+    They count for one device, or on a CPU for all devices of this process, which share one memory.
     """
     found = compiled.memory_analysis()
     sizes = (found.argument_size_in_bytes, found.output_size_in_bytes, found.temp_size_in_bytes)

@@ -40,7 +40,7 @@ class Baseline(NamedTuple):
 def baseline(space: Space, config: NetworkConfig) -> Baseline:
     """Return a value function of observations, with the hidden layers of a config.
 
-    It is regressed on the lambda return, and its advantages are those of generalized advantage estimation.
+    It is regressed on the lambda return, and its advantages come from generalized advantage estimation.
     """
     base = encoder(space, config)
     head = dense(1, 1.0, initializer=config.initializer)

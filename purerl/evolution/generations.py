@@ -50,7 +50,7 @@ def make_evolution(
     """Return the evolution of a candidate's float parameters.
 
     Args:
-      candidate: any pytree; where the search starts. Its float leaves are evolved, the others stay.
+      candidate: any pytree; the start of the search. Only its float leaves are evolved.
       learner: candidate -> algorithm, such as `Plug(ppo, "objective")`.
       tasks: what candidates are tried on.
       strategy: from `purerl.evolution.strategies`; `OpenES()` if none is given.
@@ -61,7 +61,7 @@ def make_evolution(
       across_tasks: "mean": the mean of the normalized fitness over tasks; "worst": the lowest, normalized again.
       weight_decay: is multiplied by the mean square of a candidate's parameters, and subtracted from its normalized
         fitness.
-      common: all candidates of a generation are tried with the same random numbers; else each with different ones.
+      common: whether all candidates of a generation get the same random numbers, rather than different ones.
       chunk: lifetimes side by side; the rest waits. None: all at once, but on a CPU one by one.
       mesh: a mesh of `purerl.devices.sharding`: its axis "seed" divides the lifetimes among devices.
       checked: that these arguments were not refused before; trying an objective compiles a small program.

@@ -66,7 +66,7 @@ def lifetimes(
       chunk, mesh: as for `in_chunks`.
 
     Returns:
-      f32[P, S], the score of each; NaN where a training's loss or parameters stopped being finite.
+      f32[P, S], the score of each; NaN where the loss or the parameters of a run stopped being finite.
     """
 
     def live(vector: Array, key: Key) -> Array:

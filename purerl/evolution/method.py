@@ -28,7 +28,7 @@ class MethodState(Protocol):
 
     @property
     def key(self) -> Key:
-        """The key; generation n draws from fold_in(key, n)."""
+        """The key; generation n uses fold_in(key, n)."""
         ...
 
     @property

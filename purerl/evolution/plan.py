@@ -127,7 +127,7 @@ def make_plan(
 
 
 def sort_options(values: Mapping[str, object]) -> tuple[EvolveOptions, dict[str, Any]]:
-    """Split values by name into (options, values for the algorithm's config)."""
+    """Split {name: value} into (options, values for the algorithm's config)."""
     known = hints(EvolveOptions)
     options = {name: value for name, value in values.items() if name in known}
     return make_options(EvolveOptions, options), {name: value for name, value in values.items() if name not in known}

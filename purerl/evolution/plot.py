@@ -85,7 +85,7 @@ def draw_slices(objectives: Mapping[str, Objective], path: Path, title: str = ""
     """Write slices at advantages 0.5, 1, 2 and -0.5, -1, -2: the effect of several objectives on the ratio.
 
     Args:
-      objectives: by name; the first is drawn strongest.
+      objectives: {name: objective}; the first has the strongest line.
       path: where to.
       title: above it.
     """
@@ -114,7 +114,7 @@ def draw_slices(objectives: Mapping[str, Objective], path: Path, title: str = ""
 
 
 def known_objectives() -> dict[str, Objective]:
-    """Return the known objectives that are drawn next to a learned one."""
+    """Return the known objectives that are plotted next to a learned one."""
     return {"PPO": Clip(), "DPO": Drifting(drift=DPO())}
 
 

@@ -94,7 +94,7 @@ def known(values: np.ndarray) -> np.ndarray:
 
 
 def summary_of(plan: EvolvePlan, columns: dict[str, np.ndarray]) -> dict[str, Any]:
-    """Return an evolution's summary.json without its times; `columns` are those of generations.csv."""
+    """Return an evolution's summary.json without its times; `columns` come from generations.csv."""
     device, n = jax.devices()[0], len(columns["mean"])
     number_or_none = lambda value: float(value) if np.isfinite(value) else None
     return {

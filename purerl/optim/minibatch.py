@@ -36,7 +36,7 @@ class MinibatchStep(Protocol):
     """A step on a minibatch."""
 
     def __call__(self, learner: PyTree, minibatch: PyTree, carry: PyTree, /) -> tuple[PyTree, Metrics]:
-        """Return (learner, metrics f32[] by name); the minibatch and its carry are as for `MinibatchLoss`."""
+        """Return (learner, metrics {name: f32[]}); the minibatch and its carry are as for `MinibatchLoss`."""
         ...
 
 
@@ -127,7 +127,7 @@ def rollout_minibatches(
     """Run `step` on every minibatch of a rollout; arguments as for `minibatch_epochs`.
 
     Args:
-      step: what is done with each.
+      step: the function that is applied to each.
       learner: what a step passes to the next.
       batch, carry, key, config, sequences: as for `minibatch_epochs`.
 

@@ -35,7 +35,7 @@ def differentiable_steps() -> Iterator[None]:
 
 
 def root() -> float:
-    """Return what is added to Adam's second moment: 0, except where steps are differentiated."""
+    """Return the number that is added to Adam's second moment: 0, unless steps are differentiated."""
     return _root.get()
 
 
@@ -76,7 +76,7 @@ def optimizer_of(config: Any, steps_per_update: int, optimizer: Optimizer) -> Sc
       config: has learning_rate and its schedule, a run's length and, where gradients are clipped, max_grad_norm.
       steps_per_update: gradient steps in an update.
       optimizer: (plan) -> transformation; or one with an argument `learning_rate` or `lr`, such as optax.lion or
-        partial(optax.adamw, weight_decay=1e-4), which then stands behind the clip of the gradient's norm.
+        partial(optax.adamw, weight_decay=1e-4), which is then applied to clipped gradients.
 
     Raises:
       InputError: if it is neither.
@@ -164,7 +164,7 @@ def clipped(
       inner: the optimizer.
       max_grad_norm: the global norm that gradients are clipped to; None for no clip.
       flat: on one flat vector: a network of many small arrays then costs as much as one array. For optimizers that
-        treat each number alone.
+        treat each number separately.
     """
     if max_grad_norm is not None:
         inner = optax.chain(optax.clip_by_global_norm(max_grad_norm), inner)  # type: ignore[arg-type]

@@ -35,7 +35,7 @@ def recurrent_output(reward: Array, discount: Array, prior_logits: Array, value:
 
     Args:
       reward: f32[B], of the transition.
-      discount: f32[B], between the reward and the value; negative if the other side moves next.
+      discount: f32[B], between the reward and the value; negative if the opponent moves next.
       prior_logits: f32[B, K], after the transition.
       value: f32[B], after the transition.
     """

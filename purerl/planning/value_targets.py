@@ -22,7 +22,7 @@ def search_returns(
       rollout: [T, B], with the extras of `purerl.planning.acting.act_by_search`.
       next_network_value: f32[T, B], the network's value of each final or next observation; it replaces v where an
         episode or the rollout ends.
-      discount: the discount of each step, f32[T, B] or a scalar; negative where the other side moves next.
+      discount: the discount of each step, f32[T, B] or a scalar; negative where the opponent moves next.
       td_lambda: lambda.
     """
     root_value, uniform = rollout.extras["root_value"], rollout.extras["uniform"]

@@ -56,7 +56,7 @@ class Pool:
 
     @property
     def config(self) -> dict[str, object]:
-        """The settings by name."""
+        """The settings, {name: value}."""
         return dataclasses.asdict(self._settings)
 
     @property
@@ -127,7 +127,7 @@ class Pool:
     def xla(self) -> tuple[Handle, Any, Any, Any]:
         """Return (handle, recv, send, step), for use inside jit.
 
-        The handle is a pytree that holds the pool as it is when the handle is first used: unlike EnvPool's it can be
+        The handle is a pytree that holds the pool's state when the handle is first used: unlike EnvPool's it can be
         vmapped, sharded, saved and gone back to. `recv(handle) -> (handle, results)`;
         `send(handle, action, env_id=None) -> handle`; `step(handle, action, env_id=None) -> (handle, results)`.
         Received are always `batch_size` environments. `recv` and `send` raise InputError, when traced, if too few

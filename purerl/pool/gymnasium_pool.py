@@ -18,7 +18,7 @@ from purerl.types import PyTree
 class GymnasiumPool(Pool, VectorEnv, gymnasium.Env):  # pyright: ignore[reportIncompatibleMethodOverride]
     """`reset() -> (observation, info)`, `step(action) -> (observation, reward, terminated, truncated, info)`.
 
-    As with EnvPool, `observation_space` and `action_space` are those of one environment, and the pool is a
+    As with EnvPool, `observation_space` and `action_space` describe one environment, and the pool is a
     `gymnasium.Env` as well as a `VectorEnv`: a `gymnasium.Wrapper` takes it, too.
     """
 

@@ -102,7 +102,7 @@ def create(spec: EnvironmentSpec, sizes: SequenceSizes, carry: PyTree) -> Sequen
 
 
 def write(state: SequenceStorage, rollout: Rollout, sizes: SequenceSizes, depth: PyTree) -> SequenceStorage:
-    """Write a rollout over the oldest chunks; the priorities stay as they are.
+    """Write a rollout over the oldest chunks; the priorities do not change.
 
     Args:
       state: the storage.

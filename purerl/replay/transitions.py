@@ -44,7 +44,7 @@ def gather(
 
         reward = sum_{k < m} discount^k r_{t+k};  discount = discount^m (1 - terminated_{t+m-1})
 
-    with m = n_step, or less if the episode ended before; the next observation is that of the last of the m steps.
+    with m = n_step, or less if the episode ended before; the next observation comes from the last of the m steps.
 
     Args:
       state: the storage.

@@ -116,7 +116,7 @@ def remove_parts(folder: Path) -> None:
 
 
 def csv_text(rows: Sequence[dict[str, object]], empty: str = "") -> str:
-    """Return rows as the text of a CSV file whose columns are those of the first row, or `empty` without rows."""
+    """Return rows as the text of a CSV file with the columns of the first row, or `empty` without rows."""
     file = io.StringIO()
     writer = csv.DictWriter(file, list(rows[0]) if rows else [empty], lineterminator="\n")
     writer.writeheader()

@@ -178,7 +178,7 @@ def _is_row(cells: dict[str, str], counter: str) -> bool:
 
 
 def read(path: Path, needed: Sequence[str] = NEEDED) -> dict[str, np.ndarray]:
-    """Return the columns of a metrics.csv: float64 arrays by name; an empty cell is NaN.
+    """Return the columns of a metrics.csv, {name: float64 array}; an empty cell is NaN.
 
     Raises:
       InputError: if there is none, no row in it, or a row that cannot be read.

@@ -26,7 +26,7 @@ GRID = 200  # points of a curve
 
 
 class PlotView(NamedTuple):
-    """The parts of a run that are drawn."""
+    """The parts of a run that are plotted."""
 
     metric: str = "episode_return"  # a column of metrics.csv
     x: str = "steps"  # or "wall", time
@@ -94,13 +94,13 @@ def styles(algorithms: Sequence[str]) -> list[Style]:
 def curve(
     axes: "Axes", columns: dict[str, np.ndarray], style: Style, label: str = "", view: PlotView = RETURNS
 ) -> None:
-    """Draw one run: training as a line with a band over seeds; for returns, evaluations as a thick line.
+    """Plot one run: training as a line with a band over seeds; for returns, evaluations as a thick line.
 
     Args:
       axes: axes of matplotlib.
       columns: from `metrics_csv.read`.
       style: the style of the run.
-      label: its name in the legend; without one the legend says what the lines are.
+      label: its name in the legend; without one the legend names the kinds of lines.
       view: which column, over what, how smooth.
 
     Raises:
@@ -176,7 +176,7 @@ def panel(
       runs: (name, columns) each.
       title: above it.
       view: as for `curve`.
-      levels: returns to compare with, by name, drawn as gray lines, each with dashes of its own.
+      levels: {name: return}, returns to compare with, plotted as gray lines, each with dashes of its own.
       algorithms: the algorithm of each run, which has its own color.
     """
     for (name, columns), style in zip(runs, styles(algorithms or [""] * len(runs)), strict=True):
@@ -203,7 +203,7 @@ def panel(
 def literal(text: str, more: str = "") -> str:
     """Return a text, shortened and with more text appended, escaped so that matplotlib draws it literally.
 
-    $ would begin a formula there, and a name that begins with _ would not stand in a legend.
+    $ would start a formula there, and a legend omits names that start with _.
     """
     shown = printable(" ".join(text.split()))
     cut = shown if len(shown) <= MOST_LETTERS else shown[: MOST_LETTERS - 3] + "..."

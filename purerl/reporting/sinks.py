@@ -27,7 +27,7 @@ def require(options: RunOptions) -> None:
 
 
 def metrics_of(rows: Sequence[Mapping[str, Any]]) -> dict[str, float]:
-    """Return the finite numbers of an update by name: their means over seeds, and each seed's as seed-N/NAME."""
+    """Return {name: number} of an update's finite numbers: their means over seeds, and each seed's as seed-N/NAME."""
     found: dict[str, list[float]] = {}
     each: dict[str, float] = {}
     for row in rows:
@@ -80,7 +80,7 @@ class Tracker:
         Args:
           folder: the folder of the run.
           settings: the settings of the run, by their whole names.
-          tell: shows the user a line.
+          tell: a function that shows the user a line.
         """
         self._folder, self._settings, self._tell, self._alive = folder, settings, tell, True
         self._do(self._open)

@@ -35,7 +35,7 @@ def check(path: pathlib.Path) -> None:
 
 
 def drawable(env: Environment, name: str) -> None:
-    """Raise an `InputError` if an environment cannot be drawn."""
+    """Raise an `InputError` if an environment cannot be rendered."""
     env = getattr(env, "unwrapped", env)
     if not hasattr(env, "render_episode"):
         raise InputError(f"{name} has no picture: its class has no method render")

@@ -36,7 +36,7 @@ class ActingPolicy:
           agent: `state.agent` of a `TrainState` (one seed's).
           env: with the spaces that it was trained in.
           explore: act as in training instead of greedily.
-          seed: the seed of the random numbers, where there are any.
+          seed: the seed of the random numbers, if there are any.
         """
         check_seed(seed)
         self._algorithm, self.agent = algorithm, jax.tree.map(jnp.asarray, agent)
@@ -49,7 +49,7 @@ class ActingPolicy:
         """Start a new episode: forget the observations so far.
 
         Args:
-          done: bool[N], the members of a batch whose episodes begin; None: all.
+          done: bool[N], the members of a batch whose episodes start; None: all.
         """
         if done is None or self._carry is None:
             self._carry: PyTree = None
@@ -61,7 +61,7 @@ class ActingPolicy:
         """Return the action for an observation, or the actions for a batch [N, ...].
 
         Raises:
-          InputError: if it is not as the observation space says, or a batch of another size comes without `reset`.
+          InputError: if it does not fit the observation space, or the batch size changes without `reset`.
         """
         batch, num = self._batched(observation)
         if self._carry is None or (num != self._num and not jax.tree.leaves(self._carry)):
@@ -79,7 +79,7 @@ class ActingPolicy:
         """Return the policy for a program that plays an environment of the same spaces, as `purerl.play` does.
 
         Raises:
-          InputError: if its spaces are others.
+          InputError: if its spaces differ.
         """
         check_same_spaces(self._env, env, "the policy was trained on an environment")
         return agent_policy(self._algorithm, self.agent, self._explore)

@@ -50,7 +50,7 @@ def content(run: Any, agent: PyTree, seed: int, target: bool = True, **texts: st
 
 
 def numbers(agent: PyTree) -> dict[str, np.ndarray]:
-    """Return an agent's parameters and statistics by name, such as params/actor/kernel; without any, all arrays."""
+    """Return {name: array} of an agent's parameters and statistics, such as params/actor/kernel; without any, all."""
     leaves = _leaves(agent)
     known = {name: x for name, (is_known, x) in leaves.items() if is_known}
     return {name: np.asarray(x) for name, x in (known or {name: x for name, (_, x) in leaves.items()}).items()}
@@ -66,7 +66,7 @@ def read(path: Path, shapes: Progress) -> Progress:
       shapes: the shapes of the run that its settings describe.
 
     Raises:
-      InputError: if the file is damaged, or its numbers are not those of such an agent.
+      InputError: if the file is damaged, or its numbers do not belong to such an agent.
     """
     there, about = agent_file.shapes(path), agent_file.about(path)
     wanted = _leaves(shapes.state.agent)

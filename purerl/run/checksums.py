@@ -1,4 +1,4 @@
-"""Checksums of arrays, part by part: each process computes those of its own parts."""
+"""Checksums of arrays, part by part: each process computes the checksums of its own parts."""
 
 import json
 import zlib
@@ -14,7 +14,7 @@ Part = tuple[list[int], list[int], int]  # an array's part: its starts and stops
 
 
 def of_arrays(arrays: Mapping[str, object]) -> dict[str, list[Part]]:
-    """Return the checksums of the parts of arrays, by name; those of all processes together cover each array."""
+    """Return {name: checksums of the array's parts}; all processes together cover each array."""
     own = {name: parts_of(array) for name, array in arrays.items()}
     if jax.process_count() == 1:
         return own

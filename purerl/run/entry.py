@@ -39,7 +39,7 @@ def train(
       environment: its id, "module:Class", or an environment.
       config: the algorithm's settings; by default those in configs/.
       seeds: the number of agents trained in parallel.
-      total_timesteps: environment steps of each agent; by default those of the config.
+      total_timesteps: environment steps of each agent; None: from the config.
       out: the output folder; by default runs/ALGORITHM-ENVIRONMENT-N.
       callbacks: functions (update, metrics, view), called at each logged row: see `purerl.run.callbacks.View`. They do
         not change the result.

@@ -61,7 +61,7 @@ def save(run: TrainedRun, path: Path, seed: int | None = None) -> None:
 
 
 def acting(run: TrainedRun, agent: PyTree) -> tuple[BatchedAct, list[jax.ShapeDtypeStruct]]:
-    """Return (a function of a batch's arrays, the arrays of one observation, those of its carry)."""
+    """Return (a function of a batch's arrays, the arrays of one observation, the arrays of its carry)."""
     (algorithm, agent), seen = run.trainer.player(agent), run.plan.stage.observation_space.struct
     carry = jax.device_get(algorithm.initial_carry(1))
     if any(np.any(x) for x in jax.tree.leaves(carry)):

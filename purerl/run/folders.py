@@ -34,7 +34,7 @@ def enter_folder(
       words: the words of the name.
       text: the text of the file of settings.
       resume: continue the job in `out` if there is one; its settings must be the same.
-      files: the content of further files of a new folder, by name.
+      files: {name: content} of further files of a new folder.
 
     Raises:
       InputError: if the folder exists, cannot be written or holds another job.
@@ -113,7 +113,7 @@ def changes(
     may_change: Callable[[str], bool],
     absent: Mapping[str, object] = MappingProxyType({}),
 ) -> str:
-    """Compare the settings in a job's folder with those of its checkpoint.
+    """Compare the settings in a job's folder with the settings in its checkpoint.
 
     Args:
       file: the file of the settings, for messages.
@@ -123,10 +123,10 @@ def changes(
       absent: the values that settings have where a text does not name them.
 
     Returns:
-      A line that says which differ; "" if none does.
+      A line that names the settings that differ; "" if none does.
 
     Raises:
-      InputError: if one differs that must not, or the checkpoint does not say what it was made with.
+      InputError: if one differs that must not, or the checkpoint does not hold its settings.
     """
     if not isinstance(written, str):
         raise InputError(f"the checkpoint in {file.parent} does not contain the settings that it was made with")

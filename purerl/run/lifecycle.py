@@ -52,9 +52,9 @@ class LongJob(abc.ABC):
         Args:
           folder: the folder of the job; None: write nothing.
           display: "auto", "plain" or "none", as `purerl.reporting.display.open_display`.
-          from_python: whether Python alone, not a command, can resume the job.
+          from_python: whether only Python, not a command, can resume the job.
           locked: keep other processes from writing there.
-          names: the names of the environments and whatever else may be a module:name.
+          names: the names of the environments and everything else that may be a module:name.
         """
         self.folder, self._display = folder, display
         self.first = distributed.is_first()
@@ -220,7 +220,7 @@ class LongJob(abc.ABC):
         return program
 
     def wall_seconds(self) -> float:
-        """Return the seconds since the job began, including those of earlier processes."""
+        """Return the seconds since the job began, including time in earlier processes."""
         return time.perf_counter() - self.began
 
     def _take_folder(self) -> str:

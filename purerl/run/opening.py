@@ -76,7 +76,7 @@ def old_run(
     total_timesteps: float | None = None,
     **options: object,
 ) -> Run:
-    """Return a run at its newest checkpoint; its results are bit-identical to those of an uninterrupted run.
+    """Return a run at its newest checkpoint; its results are bit-identical to an uninterrupted run.
 
     Args:
       folder: the folder of the run.

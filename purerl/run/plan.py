@@ -105,7 +105,7 @@ def make_plan(run: Settings, mesh: Mesh | None = None) -> Plan:
 
     Args:
       run: the settings.
-      mesh: the devices; None: as the settings say.
+      mesh: the devices; None: from the settings.
 
     Raises:
       InputError: for settings that cannot be, and numbers that no array or index can be as large as.
@@ -204,7 +204,7 @@ def saved_progress(plan: Plan, folder: Path, step: int) -> SavedProgress:
     """Return the content of a checkpoint.
 
     Raises:
-      InputError: if it is damaged, or that of another run or of other seeds or shapes.
+      InputError: if it is damaged, or belongs to another run or to other seeds or shapes.
     """
     members, seeds = checkpoint.members(folder, step), plan.settings.options.seeds
     notes = checkpoint.read_metadata(folder, step)
@@ -239,7 +239,7 @@ def _is_free(plan: Plan, name: str) -> bool:
 def saved_run(folder: Path, handed: Handed = Handed(), which: str | int = "latest") -> tuple[Plan, Progress]:
     """Return the plan of a run's folder, on one device, and a checkpoint: "latest", "best", or an update's.
 
-    The file of an agent, or zoo/NAME, stands for a run of one seed that holds what acting needs.
+    The file of an agent, or zoo/NAME, is treated as a run of one seed with everything that acting needs.
     """
     plan = make_plan(saved_settings(folder, handed), make_mesh(1))
     file = agent_file.find(folder)

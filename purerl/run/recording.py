@@ -34,7 +34,7 @@ def film(
       path: ending in .gif, .mp4 or .webm.
       rows, columns: a grid of episodes; the agents take turns in it. A single episode is the `best` agent's.
       plan: the plan of the environment, from `trained_run.plan_in`; None: the run's.
-      seed: draws the starts; None: the run's first.
+      seed: the seed of the starts; None: the run's first.
       best: an agent's index.
     """
     env = (plan or run.plan).stage

@@ -26,7 +26,7 @@ class SteppedTrainer(Trainer, Protocol):
         Args:
           algorithm: on the same spaces.
           failures: the folder in which what led to a failure is saved; None: nowhere.
-          say: shows the user a line.
+          say: a function that shows the user a line.
         """
         ...
 

@@ -119,7 +119,7 @@ class TrainedRun(NamedTuple):
 
     @property
     def metrics(self) -> Any:
-        """The rows of metrics.csv: a DataFrame if pandas is installed, otherwise NumPy columns by name."""
+        """The rows of metrics.csv: a DataFrame if pandas is installed, otherwise {name: NumPy column}."""
         columns = metrics_csv.read(self.folder / "metrics.csv")
         if importlib.util.find_spec("pandas") is None:
             return columns
@@ -239,7 +239,7 @@ def plan_in(
     """Return a run's plan in another environment, or with other parameters of its own; without either, unchanged.
 
     Raises:
-      InputError: if there is none, or its spaces are others.
+      InputError: if there is none, or its spaces differ.
     """
     if env is None and not parameters:
         return run.plan

@@ -1,4 +1,4 @@
-"""Warm start: a new agent that begins with the parameters of a trained one."""
+"""Warm start: a new agent that starts with the parameters of a trained one."""
 
 import functools
 from collections.abc import Callable
@@ -27,12 +27,12 @@ KNOWN = (".params", ".target_params", ".observation_statistics", ".return_scale.
 
 
 def begin_with(fresh: PyTree, given: PyTree, name: str, frozen: bool = False) -> PyTree:
-    """Return an agent that begins with the parameters and statistics of another one.
+    """Return an agent that starts with the parameters and statistics of another one.
 
     If it continues to learn, its optimizer, its counters and its replay start over; a frozen one keeps its counters.
 
     Args:
-      fresh: the agent as its algorithm begins.
+      fresh: the agent from its algorithm's `init`.
       given: the agent that was trained.
       name: the name of the new agent, for messages.
       frozen: whether it only acts.
@@ -71,7 +71,7 @@ def field_of(path: str) -> str:
 
 
 def started(algorithm: Callable[P, Algorithm], agent: PyTree, name: str) -> Callable[P, Algorithm]:
-    """Return an algorithm whose agents begin with the parameters and statistics of a trained one.
+    """Return an algorithm whose agents start with the parameters and statistics of a trained one.
 
     Args:
       algorithm: (spec, config) -> Algorithm.

@@ -20,7 +20,7 @@ SUFFIX = ".safetensors"
 
 
 def find(path: Path) -> Path | None:
-    """Return an agent's file: that of zoo/NAME, or the path itself; None for a folder or anything else."""
+    """Return an agent's file, from zoo/NAME or from the path itself; None for a folder or anything else."""
     if path.parent == Path("zoo") and not path.exists():
         return zoo.path_of(path.name)
     return path if path.suffix == SUFFIX and not path.is_dir() else None
@@ -45,7 +45,7 @@ def _sorted(content: bytes) -> bytes:
 
 
 def about(path: Path) -> dict[str, str]:
-    """Return a file's metadata about its agent: texts by name."""
+    """Return a file's metadata about its agent, {name: text}."""
     with _opened(path) as file:
         found = file.metadata() or {}
     if any(len(text) > reading.SETTINGS for text in found.values()):
@@ -64,13 +64,13 @@ def settings_text(path: Path) -> str:
 
 
 def shapes(path: Path) -> dict[str, tuple[int, ...]]:
-    """Return the shapes of an agent's arrays by name, without reading them."""
+    """Return {name: shape} of an agent's arrays, without reading them."""
     with _opened(path) as file:
         return {name: tuple(file.get_slice(name).get_shape()) for name in file.keys()}  # noqa: SIM118
 
 
 def arrays(path: Path) -> "dict[str, np.ndarray]":
-    """Return an agent's numbers, NumPy arrays by name.
+    """Return an agent's numbers, {name: NumPy array}.
 
     Raises:
       InputError: as `about`; nothing larger than the file is made.

@@ -29,8 +29,8 @@ def of_name(environment: str, table: Mapping[str, object], where: str = "") -> d
 
     Args:
       environment: its id or "module:Class".
-      table: the values by name.
-      where: what an error says before the parameter, such as "config.toml: ".
+      table: {name: value}.
+      where: the text before the parameter in an error, such as "config.toml: ".
 
     Raises:
       InputError: for a name that it does not have, or a value of another type.

@@ -81,7 +81,7 @@ def content(name: str, objective: object, about: Mapping[str, str] = MappingProx
     Args:
       name: what the objective was evolved from, as `purerl evolve` takes it.
       objective: a pytree.
-      about: further texts by name.
+      about: {name: text}, further metadata.
     """
     return agent_file.pack(_leaves(objective), {"objective": name, **about})
 

@@ -2,7 +2,7 @@
 
 An algorithm or an environment may be given by name or as an object. A name suffices for what is registered and for what
 can be imported as "module:name"; an object beyond that, such as a `functools.partial`, is written by the name that is
-nearest, and the file says that it came from Python.
+nearest, and the file notes that it came from Python.
 """
 
 import dataclasses

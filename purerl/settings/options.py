@@ -32,12 +32,12 @@ def option(
     """Declare a field of a dataclass of options.
 
     Args:
-      default: its value when none is given.
+      default: its value if none is given.
       doc: its help.
       metavar: the name of its value in help pages.
       at_least, at_most: its smallest and its largest value.
       choices: the values allowed, if they can be listed.
-      meaning: the words for the default in help pages, where the value alone says too little.
+      meaning: a description of the default for help pages, if the value does not explain itself.
     """
     bounds = {"at_least": at_least, "at_most": at_most}
     metadata = {"doc": doc, "metavar": metavar, "choices": choices, "meaning": meaning}
@@ -213,12 +213,12 @@ class MetaOptions:
 
 
 def make_options(cls: type[T], values: Mapping[str, object], source: str = "") -> T:
-    """Return options from values by name, typed as the fields are.
+    """Return options from {name: value}, typed as the fields are.
 
     Args:
       cls: a dataclass of `option`s.
       values: by field.
-      source: where they stand, such as a file, for messages.
+      source: where they come from, such as a file, for messages.
     """
     known = hints(cls)
     if not isinstance(values, Mapping):

@@ -184,11 +184,11 @@ def bind(over: Mapping[str, object], setup: Setup) -> dict[str, Dimension]:
     """Check a search's dimensions against the fields of a config, an environment and the extensions in use.
 
     Args:
-      over: a `Range` or a list of values by name; `env.NAME` is a field of the environment.
-      setup: the setup of the runs; its other fields are those of every trial.
+      over: {name: a `Range` or a list of values}; `env.NAME` is a field of the environment.
+      setup: the setup of the runs; its other fields are the same in every trial.
 
     Returns:
-      The dimensions by name, their values typed as the fields say.
+      {name: dimension}, with values of the fields' types.
 
     Raises:
       InputError: for an unknown name, an empty range, a value of a wrong type or out of bounds, a range of a shape.

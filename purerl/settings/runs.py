@@ -82,9 +82,9 @@ def settings(
     """Merge the settings of a run: the algorithm's defaults < configs/ < `config_file` < flags.
 
     Args:
-      algorithm, environment: their names, or the objects themselves; None: as the file says.
+      algorithm, environment: their names, or the objects themselves; None: from the file.
       flags: values by field name, of `RunOptions`, the algorithm's config or an extension's options.
-      parameters: the environment's, by name.
+      parameters: {name: value} of the environment.
       config_file: a TOML file such as a run's config.toml.
       config: the config of the algorithm, instead of the defaults and configs/.
     """

@@ -1,6 +1,6 @@
 """The TOML of settings on disk: reads and writes `config.toml`, `sweep.toml` and `evolve.toml` in one format.
 
-TOML has no null; "none" stands for it.
+TOML has no null; it is written as "none".
 """
 
 import contextlib

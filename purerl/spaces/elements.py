@@ -18,7 +18,7 @@ from purerl.spaces.space import Space
 def form(space: Space) -> PyTree:
     """Return the properties of a space that an agent's networks depend on: parts, shapes, dtypes, numbers of choices.
 
-    Bounds of numbers are left out: two spaces of one form may have others.
+    Bounds of numbers are left out: they may differ between two spaces of one form.
     """
     match space:
         case Dict():
@@ -54,7 +54,7 @@ def parts(space: Space, value: PyTree) -> list[tuple[Space, PyTree]]:
 def element(space: Space, value: object) -> PyTree:
     """Return a value as an element of a space, or as a batch of them: its names, and NumPy or JAX arrays.
 
-    A tuple or a list stands for a `Dict` whose names are "0", "1", ...; a list or a number for an array.
+    A tuple or a list may represent a `Dict` whose names are "0", "1", ...; a list or a number an array.
 
     Raises:
       ValueError: if it is not built as the space is.

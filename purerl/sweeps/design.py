@@ -11,7 +11,7 @@ from purerl.settings.ranges import Choices, Dimension, Range
 
 
 def trials(dimensions: Mapping[str, Dimension], method: str, num_trials: int, seed: int) -> list[dict[str, object]]:
-    """Return the values of each trial by name.
+    """Return {name: value} of each trial.
 
     Args:
       dimensions: from `bind`.

@@ -1,6 +1,6 @@
 """Successive halving: one in `eta` of the trials that reach a rung continues to the next, three times as long.
 
-Promotion is asynchronous: a free slot gets the best trial that may continue, else a new one, and waits for no other.
+Promotion is asynchronous: a free slot gets the best trial that may continue, or a new one, and never waits for others.
 The states of all trials are in one bank on the device; the compiled program picks those of the slots, trains them to
 the next point and puts them back. So there is one shape, and a promoted trial continues where it stopped.
 

@@ -2,8 +2,8 @@
 
 After each generation, within each seed's population and inside the compiled program:
 
-    exploit   an agent of the lowest fifth takes state and numbers of one drawn from the highest fifth
-    explore   each of its numbers is multiplied by 0.8 or 1.25, or drawn anew with probability 1/4, within its range
+    exploit   an agent of the lowest fifth copies state and numbers of a random one of the highest fifth
+    explore   each of its numbers is multiplied by 0.8 or 1.25, or resampled with probability 1/4, within its range
 
 Source: Jaderberg et al. (2017), "Population based training of neural networks", arXiv:1711.09846.
 """
@@ -40,7 +40,7 @@ def exploit(key: Key, scores: Array) -> Array:
     """Return i32[population]: the agent whose state each agent continues with, usually its own.
 
     Args:
-      key: draws who is copied.
+      key: a key for the choice of agents that are copied.
       scores: f32[population]; -inf for an agent that failed.
     """
     size = scores.shape[0]

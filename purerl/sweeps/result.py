@@ -64,7 +64,7 @@ class Curves(NamedTuple):
     def final_return(self, points: int | None = None) -> np.ndarray:
         """Return f64[trials, seeds]: the mean over the last tenth of the trained points, or of the first `points`.
 
-        Points at which no episode ended do not count; without any it is NaN, as it is for a seed that failed.
+        Points at which no episode ended do not count; the result is NaN without any other, and for a failed seed.
         """
         reached = self.trained if points is None else np.minimum(points, self.trained)
         found = np.full(self.failed.shape, np.nan)
@@ -140,7 +140,7 @@ class SweepResult:
 
     @property
     def best(self) -> dict[str, Any]:
-        """The best values by name: those of the best trial by its mean over seeds, or of a population's best agent.
+        """{name: value} of the trial with the best mean over seeds, or of a population's best agent.
 
         There are none where no trial has a return and stayed finite.
         """
@@ -251,7 +251,7 @@ def load_latest(folder: Path, plan: SweepPlan, template: Callable[[int], PyTree]
 
 
 def check_settings(folder: Path, plan: SweepPlan, written: object) -> None:
-    """Check a sweep's settings against those of its saved results.
+    """Check a sweep's settings against the settings of its saved results.
 
     Raises:
       InputError: if they differ.
@@ -267,10 +267,10 @@ def load_curves(folder: Path, blank: Curves, **more: np.ndarray) -> tuple[Curves
     Args:
       folder: the folder of the sweep.
       blank: curves of the shapes that are expected.
-      **more: what else, by name, of the dtypes and numbers of axes that are expected.
+      **more: {name: array} of further arrays to load, with the dtype and the number of axes that are expected.
 
     Raises:
-      InputError: if there are none, or others.
+      InputError: if there are none, or they are not as expected.
     """
     path = folder / "curves.npz"
     try:

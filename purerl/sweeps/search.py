@@ -31,7 +31,7 @@ class Search(abc.ABC):
         self.saved_time = time.monotonic()
 
     def values(self) -> list[list[dict[str, object]]]:
-        """Return the searched values by name, [trials][seeds]."""
+        """Return {name: [trials][seeds]} of the searched values."""
         return [[values] * self.num_seeds for values in self.plan.trials]
 
     def save_is_due(self) -> bool:

@@ -63,7 +63,7 @@ def sweep(
       seeds: the number of seeds of each trial: seed, seed + 1, ..., the same ones for every trial.
       method: "random", "grid", "qmc" (Sobol points), "halving" (successive halving) or "pbt" (population based
         training).
-      total_timesteps: environment steps of each agent; by default those of the config.
+      total_timesteps: environment steps of each agent; None: from the config.
       seed: the first seed; it also determines the trials.
       devices: the number of devices that share the agents; "auto": all, on a CPU one per core.
       out: a folder for trials.csv, curves.npz, sweep.toml, best.toml and plots; without it, none of them is written.
@@ -124,7 +124,7 @@ def _enter(plan: SweepPlan, out: Path | None, resume: bool = False) -> tuple[Pat
 
 
 def values_text(values: Mapping[str, object]) -> str:
-    """Return values by name in one line."""
+    """Return {name: value} as one line of text."""
     return ", ".join(f"{name} {number(v) if isinstance(v, float) else to_text(v)}" for name, v in values.items())
 
 

@@ -1,6 +1,6 @@
 """Trust: which names may be imported. Folders are data; a user's module is imported only if the user names it.
 
-A file may name what is registered and what installed suites have. A "module:name" in it is refused before anything is
+A file may name registered parts and parts of installed suites. A "module:name" in it is rejected before anything is
 imported, unless the user named the module: in the command itself, by `--trust MODULE`, or by `trust=True` in Python.
 `load` is the one door: every "module:name" passes it, wherever it came from, and nothing is trusted by default.
 """
@@ -126,7 +126,7 @@ def flags(*names: str) -> str:
 class CurrentFolder:
     """Finds modules in the current folder after all other places: named modules, and those that they import.
 
-    The folder is not on `sys.path`: a file in it must not stand for a module that a library looks for, such as a
+    The folder is not on `sys.path`: a file in it must not replace a module that a library looks for, such as a
     package that is not installed, a part of a namespace package, or a plugin.
     """
 
@@ -148,7 +148,7 @@ class CurrentFolder:
 
     @classmethod
     def installed(cls) -> tuple["CurrentFolder", ...]:
-        """Return those of this process; a copy that another process unpickles finds the same modules there."""
+        """Return the finders of this process; a copy that another process unpickles finds the same modules there."""
         return tuple(one for one in sys.meta_path if isinstance(one, cls))
 
     def __reduce__(self) -> tuple[Any, ...]:

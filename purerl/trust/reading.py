@@ -126,7 +126,7 @@ def toml(written: str, source: object) -> dict[str, Any]:
 
     Args:
       written: the text.
-      source: where it stands, for messages.
+      source: where it comes from, for messages.
 
     Raises:
       InputError: if it is none, or tables nest too deep or integers are too long.

@@ -3,7 +3,7 @@
 Reason: all pairs grow with the square of the agents. A crowd is cut into rows of equal numbers by y, and each row is
 ordered by x. A window has the same number of agents of three rows, so its size is fixed wherever the crowd is dense.
 Neighbors in a window are exact if they are nearer than everyone outside of it can be; the few agents for which that is
-not known are compared with all. Measurement and switch: those of `neighbors`.
+not known are compared with all. Measurement and switch: as in `neighbors`.
 """
 
 from collections.abc import Callable

@@ -74,7 +74,7 @@ def by_keys(x: Array, y: Array, active: Array, rows: Array | None, k: int, chunk
 
     A key is the bits of a squared distance, which is not negative, the lowest of them replaced by the agent's number:
     keys are ordered as distances are, and all differ. The next key after one is the smallest of the differences to it,
-    which wrap around. Where two keys of those found differ in the number alone, distances decide.
+    which wrap around. If two of the keys found differ only in the number, distances decide.
     """
     n = x.shape[0]
     if n > MOST:

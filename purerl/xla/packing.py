@@ -22,7 +22,7 @@ def pack(tree: PyTree, leading: int) -> tuple[PyTree, Callable[[PyTree], PyTree]
 
     Args:
       tree: arrays with `leading` axes in common: 1 for numbers of B environments, 0 for parameters.
-      leading: those axes stay; the others become one.
+      leading: number of leading axes that stay; the remaining axes become one.
 
     Returns:
       (packed, unpack): `unpack` also reads packed arrays that a loop has stacked, [T, ...]. Random keys stay apart.

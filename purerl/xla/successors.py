@@ -1,4 +1,4 @@
-"""Values of successors, most of which are the next step's: on a CPU the network evaluates only the others.
+"""Values of successors, most of which are the next step's: on a CPU the network evaluates only the rest.
 
 Without it an update of a small network evaluates every observation twice, once as an observation and once as a
 successor.

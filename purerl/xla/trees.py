@@ -14,9 +14,9 @@ def where(condition: Array | np.ndarray, on_true: PyTree, on_false: PyTree, axis
     """Choose between two trees along some axes of their leaves.
 
     Args:
-      condition: bool[n, ...]; its first axis is the leaves' axis `axis`, its others are the next ones.
+      condition: bool[n, ...]; its first axis is the leaves' axis `axis`, followed by the next ones.
       on_true, on_false: trees of one structure, whose leaves broadcast against one another.
-      axis: where the condition's axes begin.
+      axis: the first of the condition's axes.
     """
 
     def choose(x: Array, y: Array) -> Array:
@@ -40,7 +40,7 @@ def strong(tree: PyTree) -> PyTree:
 
 
 def split_floats(tree: PyTree) -> tuple[list[Array], Callable[[list[Array]], PyTree]]:
-    """Return (the leaves of a tree that are floats, a function that puts others in their places)."""
+    """Return (the leaves of a tree that are floats, a function that replaces them)."""
     leaves, structure = jax.tree.flatten(tree)
     floats = {i: leaf for i, leaf in enumerate(leaves) if is_float(leaf)}
 

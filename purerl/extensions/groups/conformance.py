@@ -82,7 +82,7 @@ class Duo(Environment):
 
 @pytree
 class InTurns(Environment):
-    """Two agents, `first` and `second`, that act in turn, each in its own probe; who begins is random.
+    """Two agents, `first` and `second`, that take turns, each in its own probe; the first player is random.
 
     An episode ends after five steps, by the time.
     """

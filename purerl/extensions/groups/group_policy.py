@@ -39,7 +39,7 @@ class GroupPolicy(NamedTuple):
         return num_envs if self.joint else num_envs * self.num_agents
 
     def flatten(self, tree: PyTree, axis: int) -> PyTree:
-        """Reshape [.., B, n, ..] to [.., B x n, ..], with B along `axis`; arrays of a joint policy stay as they are."""
+        """Reshape [.., B, n, ..] to [.., B x n, ..], with B along `axis`; arrays of a joint policy do not change."""
         if self.joint:
             return tree
         return jax.tree.map(lambda x: jax.lax.collapse(x, axis, axis + 2), tree)

@@ -3,8 +3,8 @@
 Each policy's algorithm sees its agents as a batch: n agents in each of B environments are B x n environments of one
 agent. Observations, actions, rewards and carries are flattened for the algorithm and its results are unflattened, so
 that whatever trains one agent trains many. An agent's episode terminates when it leaves the game; steps after that do
-not count. Where agents take turns, each learns from its turns alone (`turn_based`), and its carry changes at its turns
-alone. An algorithm of teams (`joint` in its config) sees all agents of an environment as one
+not count. If agents take turns, each learns only from its turns (`turn_based`), and its carry changes only in its
+turns. An algorithm of teams (`joint` in its config) sees all agents of an environment as one
 sample, whose observation is {"agents": [B, n, ...]}, with "active" and "global_state" where the environment has them.
 """
 

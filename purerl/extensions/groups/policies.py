@@ -6,7 +6,7 @@ By default each group has a separate policy, trained by the run's algorithm and 
     algorithm = NAME     another algorithm, with that one's defaults
     policy = GROUP       the policy of another group
     frozen = true        do not learn; frozen = "random": act at random; frozen = RUN: act as a trained run's agent did
-    start = RUN          begin with a trained run's parameters and statistics, and learn on by schedules that begin anew
+    start = RUN          start with a trained run's parameters and statistics, and keep learning with new schedules
 
 `--start RUN` says the same of a run's only policy, or of all of its groups'.
 """

@@ -1,6 +1,6 @@
 """The host loop, for environments that are not written in JAX. The algorithms are the same.
 
-serial       act, step, learn in turn; environments one after the other, for debugging
+serial       act, step, learn in turn; environments one after another, for debugging
 batched      the same, environments side by side in threads or processes
 alternating  two half-batches: one steps while the other acts
 async        actors collect the next rollouts while the learner learns (Sebulba: Hessel et al. 2021,

@@ -39,7 +39,7 @@ class JaxSource(HostSource):
         return self.env.action_space
 
     def open(self, num_envs: int, seed: int, parallel: bool, evaluation: bool = False) -> HostEnvironment:
-        """Make environments; they draw from the run's keys and ignore the seed."""
+        """Make environments; they use the run's keys and ignore the seed."""
         return _JaxEnvironment(*self._programs(num_envs)[1:])
 
     def snapshot_struct(self, num_envs: int) -> PyTree:

@@ -141,7 +141,7 @@ def _count(vector: VectorState, score: Array, over: Array, mask: Array) -> Vecto
 
 
 def sampler_metrics(config: Config, idle: float | None, lag: float, ahead: float) -> dict[str, Any]:
-    """Return the metrics of sampling on the host, f32[] by name.
+    """Return the metrics of sampling on the host, {name: f32[]}.
 
     Args:
       config: the settings.

@@ -60,7 +60,7 @@ class EnvGroup:
     def begin(self, observation: PyTree, carry: PyTree | None = None, interrupted: bool = False) -> None:
         """Continue from these observations; from the start of an episode if no carry is given.
 
-        After an interruption, the rollout's first step only tells that the episodes before were cut off.
+        After an interruption, the rollout's first step only marks the previous episodes as cut off.
         """
         self._observation, self._restart = observation, np.full(self._num_envs, carry is None)
         self._interrupted = interrupted

@@ -70,9 +70,9 @@ def play_levels(
     Args:
       run: the trained agents.
       plan: the plan of the environment, from `trained_run.plan_in`.
-      levels: by name.
+      levels: {name: level}.
       episodes: on each level.
-      seed: draws what is random; None: the run's first.
+      seed: the seed of the random numbers; None: the run's first.
     """
     algorithm, env = run.trainer.algorithm, plan.env
     stacked = jax.tree.map(lambda *xs: jnp.stack(xs), *levels.values())

@@ -1,4 +1,4 @@
-"""Levels of an environment: some of its number fields, by name; how they are sampled and mutated."""
+"""Levels of an environment: values of some of its number fields; how they are sampled and mutated."""
 
 import dataclasses
 from collections.abc import Callable, Mapping
@@ -36,7 +36,7 @@ class HoldsLevelsOut(Protocol):
     """An environment with held-out levels for evaluation."""
 
     def held_out_levels(self) -> Mapping[str, Mapping[str, object]]:
-        """Return levels by name."""
+        """Return {name: level}."""
         ...
 
 
@@ -73,7 +73,7 @@ def level_space(env: Environment, over: tuple[str, ...], config: Config | None =
 
 
 def held_out(env: Environment) -> dict[str, Level]:
-    """Return the held-out levels of an environment by name; {} without any."""
+    """Return {name: level} of the held-out levels of an environment; {} without any."""
     if not isinstance(env, HoldsLevelsOut):
         return {}
     return {

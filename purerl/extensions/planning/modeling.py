@@ -53,13 +53,13 @@ def planner(factory: AlgorithmFactory, game: Situations) -> AlgorithmFactory:
 def planning_trainer(make: MakeTrainer, factory: AlgorithmFactory, env: Environment, config: Config) -> CompiledTrainer:
     """Return the trainer of an algorithm that plans.
 
-    A game of two players in turns is trained on by playing both. It is evaluated against an opponent who looks one move
+    In a turn-based game of two players, training plays both. It is evaluated against an opponent that looks one move
     ahead, `purerl.wrappers.lookahead`, on either side.
 
     Args:
       make: makes a trainer.
       factory: (spec, config, model=Model) -> Algorithm.
-      env: an environment of one agent, or of two that move in turns.
+      env: an environment of one agent, or of two that take turns.
       config: the algorithm's.
 
     Raises:

@@ -12,7 +12,7 @@ def ratings(points: np.ndarray, prior: float = 0.5) -> np.ndarray:
     Player i beats j with probability 1 / (1 + 10^{(R_j - R_i) / 400}).
 
     Args:
-      points: f[n, n], what player i won against j: 1 for a game won, 1/2 for a draw.
+      points: f[n, n], the points of player i against j: 1 for a win, 1/2 for a tie.
       prior: games that every two players are taken to have won against each other besides, so that who never lost has
         a rating, too.
 

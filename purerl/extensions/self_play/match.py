@@ -54,8 +54,8 @@ def game_of(environment: str, parameters: Mapping[str, object] | None = None, *,
 
     Args:
       environment: its name.
-      parameters: its parameters; whoever plays the other side by them has no part.
-      board: whether it must have a board that is drawn as text.
+      parameters: its parameters; an opponent among them is ignored.
+      board: whether it must have a board that can be printed as text.
 
     Raises:
       InputError: if there is none of that name, or it has no board.
@@ -134,12 +134,12 @@ def play_games(game: Situations, first: Contender, second: Contender, key: Key, 
     Args:
       game: from `game_of`.
       first: makes the first move of each game.
-      second: makes the other side's moves.
-      key: draws the starts, and whatever is random.
+      second: the contender that makes the other side's moves.
+      key: a key for the starts and everything random.
       count: how many games.
 
     Returns:
-      f32[count], the sums of the rewards of `first`: above 0 where it has won, 0 in a draw.
+      f32[count], the sums of the rewards of `first`: above 0 if it won, 0 for a tie.
     """
     key_start, key = jax.random.split(fast(key))
     situations, _ = jax.vmap(game.reset)(jax.random.split(key_start, count))

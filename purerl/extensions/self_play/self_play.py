@@ -150,7 +150,7 @@ def acting(learner: dict[str, PyTree]) -> dict[str, PyTree]:
     """Return the part of an agent that acts: everything except its optimizer's state.
 
     Raises:
-      InputError: if it is not that of a policy-gradient algorithm.
+      InputError: if it does not belong to a policy-gradient algorithm.
     """
     agent = learner[SELF]
     if not isinstance(agent, PolicyAgent):

@@ -17,7 +17,7 @@ class ForSelfPlay(Protocol):
 
 
 def both_sides(env: Environment) -> Any:
-    """Return the two-sided form of a game; an environment with groups is returned as it is."""
+    """Return the two-sided form of a game; an environment with groups is returned unchanged."""
     if isinstance(env, ForSelfPlay):
         return env.for_self_play()
     if isinstance(env, Wrapper):

@@ -41,15 +41,15 @@ def solve(game: Situations, key: Key, most: int = MOST_POSITIONS) -> Solution:
 
         V(s) = max_a r(s, a) + (+-) V(s'),     "-" where the other side moves in s'
 
-    until nothing changes. A position is what its mover observes: the game hides nothing.
+    until nothing changes. A position is the observation of the side to move: the game hides nothing.
 
     Args:
-      game: in turns, of two.
-      key: draws the start.
+      game: a turn-based game of two players.
+      key: a key for the start.
       most: positions.
 
     Raises:
-      InputError: if there are more positions, or starts or moves are drawn at random.
+      InputError: if there are more positions, or starts or moves are random.
     """
     numbers, moves = _visited(game, key, most)
     following = np.zeros(moves.legal.shape, int)

@@ -40,7 +40,7 @@ REFERENCES: dict[str, Player] = {"lookahead": lookahead, "random": at_random}  #
 def points(env: Environment, config: SelfPlayConfig, agent: SelfPlayAgent, key: Key) -> np.ndarray:
     """Return f64[P + 1, P + 1]: the points of each policy against each, in 2 x EPISODES games; the last is the learner.
 
-    Who has the higher return in an episode has won it; equal ones are a draw. Selves act as in training.
+    The policy with the higher return wins an episode; equal returns are a tie. Selves act as in training.
     """
     won = np.stack([_row(env, config, agent, key, jnp.int32(i)) for i in range(config.num_selves + 1)])
     return won + (EPISODES - won.T)
@@ -67,7 +67,7 @@ def _row(env: Environment, config: SelfPlayConfig, agent: SelfPlayAgent, key: Ke
 def search_points(env: Environment, config: SelfPlayConfig, agent: SelfPlayAgent, key: Key) -> np.ndarray:
     """Return the same for policies that plan, f64[n, n]: n = P + 1, and after them the players of `references`.
 
-    Selves act as in evaluation. Games between two of them start with random moves. Sides are drawn for each game.
+    Selves act as in evaluation. Games between two of them start with random moves. Sides are random in each game.
     """
     names = (SELVES,) * (config.num_selves + 1) + references(env)
     won = np.zeros((len(names),) * 2)
