@@ -113,7 +113,7 @@ class DiscoAgent(NamedTuple):
     target_params: PyTree
     opt_state: PyTree
     replay: PyTree
-    rule: DiscoRule | None  # that of a file; none: the rule is an argument of the algorithm
+    rule: DiscoRule | None  # the rule from a file; None: the rule is an argument of the algorithm
     rule_state: DiscoState
     num_updates: Array  # i32[], so far; drives every schedule
     num_gradient_steps: Array  # i32[]; it may wrap around

@@ -135,7 +135,7 @@ def sac(
         return new_agent(params, params["critics"], opt_state, buffer, new_statistics(spec, config))
 
     def gradient_step(agent: OffPolicyAgent, batch: Transitions, key: Key) -> tuple[OffPolicyAgent, Array, Metrics]:
-        # One Adam for all parts: it scales each number alone, and each loss reaches only its part of the parameters.
+        # One Adam for all parts: it scales each number separately, and each loss reaches only its own parameters.
         gradient, (error, metrics) = jax.grad(loss, has_aux=True)(agent.params, agent.target_params, batch, key)
         params, opt_state = apply_gradients(optimizer_at(agent.num_updates), gradient, agent.opt_state, agent.params)
         target_params = polyak(agent.target_params, params["critics"], config.tau)

@@ -9,7 +9,7 @@ import numpy as np
 Color = tuple[int, int, int]
 Point = tuple[float, float]
 
-# the palette of Okabe and Ito (2008), which the color-blind can tell apart, and grays
+# the palette of Okabe and Ito (2008), which color-blind people can distinguish, and grays
 WHITE, PAPER, SILVER, GRAY, INK = (255, 255, 255), (242, 242, 238), (205, 205, 200), (130, 130, 126), (38, 38, 42)
 ORANGE, SKY, GREEN, YELLOW = (230, 159, 0), (86, 180, 233), (0, 158, 115), (240, 228, 66)
 BLUE, RED, PINK = (0, 114, 178), (213, 94, 0), (204, 121, 167)

@@ -14,7 +14,7 @@ from purerl.spaces import Space
 Array = jax.Array
 Key = jax.Array
 Metrics = dict[str, jax.Array]
-LEARNING = "learning"  # a metric of algorithms that do not learn in every update: 1 where this one did, else 0
+LEARNING = "learning"  # a metric of algorithms that do not learn in every update: 1 if they did, otherwise 0
 
 
 class TimeStep(NamedTuple):
@@ -293,7 +293,7 @@ class Algorithm(NamedTuple):
     initial_carry: Callable[[int], PyTree]  # num_envs -> carry [B, ...] at the start of an episode; () without one
     act: Act  # (agent, carry, key, observation [B, ...], explore) -> (action [B, ...], carry, extras [B, ...])
     update: Callable[[PyTree, Key, Rollout], tuple[PyTree, Metrics]]
-    # (agent, key, rollout [T, B]) -> (agent, metrics: f32[] by name); where `LEARNING` among them is 0, no other counts
+    # (agent, key, rollout [T, B]) -> (agent, metrics: {name: f32[]}); if `LEARNING` is among them and 0, only it counts
     values: EstimateValues | None = None  # (agent, rollout [T, B]) -> Values; None: no critic of states
     likelihood: EvaluatePolicy | None = None  # (agent, rollout [T, B]) -> Likelihood; None: no meta-gradients
 

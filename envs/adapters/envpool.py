@@ -153,7 +153,7 @@ class _Atari(_EnvPoolBatch):
 
 def _told(values: tuple[PyTree, ...]) -> tuple[PyTree, tuple[PyTree, PyTree, PyTree, PyTree]]:
     observation, reward, _, truncated, info = values
-    game_over = info["terminated"].astype(np.bool_)  # told right on the step of the limit, too
+    game_over = info["terminated"].astype(np.bool_)  # correct even on the step of the limit
     return observation, (reward, game_over, truncated, info["lives"])
 
 

@@ -245,7 +245,7 @@ class _GymnasiumBatch(host_common.Followed):
     def step(self, action: np.ndarray, keys: PyTree, t: int) -> HostStep:
         try:
             return super().step(action, keys, t)
-        except Exception as error:  # that of a process comes wrapped in another of its kind
+        except Exception as error:  # an error of a process is wrapped in another of its kind
             inner = error.args[0] if error.args else None
             raise (inner if isinstance(inner, Exception) else error) from None
 

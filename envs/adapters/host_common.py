@@ -148,7 +148,7 @@ class AtariSettings:
 
     preprocessing: str = "2018"
     repeat_action_probability: float = 0.25  # "sticky" actions
-    full_action_space: bool = True  # all 18 actions, rather than those that the game knows
+    full_action_space: bool = True  # all 18 actions, rather than only the ones that the game uses
     episodic_life: bool = False  # in training, a lost life ends an episode
     noop_max: int = 0  # up to so many idle actions at the start of an episode
     use_fire_reset: bool = False  # press fire at the start of an episode

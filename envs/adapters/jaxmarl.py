@@ -23,7 +23,7 @@ LIMITS = (("max_steps",), ("episode_length",), ("num_inner_steps", "num_outer_st
 SMAX = ("SMAX", "HeuristicEnemySMAX")
 REWARDED_TO_THE_END = SMAX  # a unit that fell shares what its team is paid afterwards
 ENDED_BY_TIME_ALONE = ("coin_game",)  # and its limit cannot be taken out
-SHAPED = ("overcooked", "overcooked_v2")  # a soup is delivered too rarely by chance to be learned from alone
+SHAPED = ("overcooked", "overcooked_v2")  # random play delivers too few soups to learn only from them
 BRAX = ("ant_", "halfcheetah_", "hopper_", "humanoid_", "walker2d_")
 _NEVER = np.iinfo(np.int32).max
 NAMED = {  # arguments that the suite keeps tables of: (module, table) by id and argument
@@ -46,7 +46,7 @@ class Layout(NamedTuple):
     groups: dict[str, tuple[Any, ...]]  # the suite's names of the agents of each group
     observations: Mapping[str, Space]  # spaces of one agent
     actions: Mapping[str, Space]
-    masked: bool  # whether the suite says which actions are legal
+    masked: bool  # whether the suite marks the legal actions
     world: jax.ShapeDtypeStruct | None  # the suite's own global state
     limit: int | None
 

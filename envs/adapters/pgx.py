@@ -17,7 +17,7 @@ from purerl.spaces import Box, Dict, Discrete, Space, Stacked
 from purerl.types import Array, Environment, Key, PyTree, TimeStep, number, pytree, static
 
 Opponent = Callable[[PyTree, Key, dict[str, Array]], Array]  # (parameters, key, observation) -> action, int32[]
-AGENT = 0  # pgx draws who begins, so the agent may always be the same player
+AGENT = 0  # pgx samples the first player, so the agent may always be the same player
 
 
 def random_opponent(parameters: PyTree, key: Key, observation: dict[str, Array]) -> Array:

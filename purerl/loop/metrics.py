@@ -33,7 +33,7 @@ class EpisodeStatistics(NamedTuple):
     length_sum: Array  # i32[B]
     length_min: Array  # i32[B]
     length_max: Array  # i32[B]
-    info_sum: dict[str, Array]  # f32[B] by name: `TimeStep.info` at each episode's last step
+    info_sum: dict[str, Array]  # {name: f32[B]}: `TimeStep.info` at each episode's last step
 
     @staticmethod
     def clear(num_envs: int, info_names: tuple[str, ...] = ()) -> "EpisodeStatistics":
@@ -126,7 +126,7 @@ class MetricsSum(NamedTuple):
 
     updates: Array  # i32[], how many
     statistics: EpisodeStatistics  # statistics of all episodes that ended
-    algorithm: Metrics  # f32[] by name, sums over the updates in which each is known
+    algorithm: Metrics  # {name: f32[]}, sums over the updates in which each is known
     known: Array  # f32[metrics], in how many updates each is known, in the order of their sorted names
 
     @staticmethod

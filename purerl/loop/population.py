@@ -22,7 +22,7 @@ from purerl.xla.trees import strong, zeros
 Ts = TypeVarTuple("Ts")
 State = TypeVar("State")
 
-Values = Mapping[str, Any]  # fields by name; `env.NAME` is the environment's
+Values = Mapping[str, Any]  # {name of a field: value}; `env.NAME` is the environment's
 AXIS = "trial"  # axis of the mesh
 
 _MEMBERS: Any = 0

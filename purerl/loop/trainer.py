@@ -18,7 +18,7 @@ class TrainState(NamedTuple):
     vector: VectorState  # the environments, and the statistics of the episodes that ended in the last update
     observation: PyTree  # [B, ...], to act on next; () on the host
     carry: PyTree  # [B, ...]; on the host by group
-    key: Key  # the run's, of the config's generator; update n draws from fold_in(key, n)
+    key: Key  # the run's, of the config's generator; update n uses fold_in(key, n)
     num_updates: Array  # i32[]
 
 

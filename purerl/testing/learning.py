@@ -38,7 +38,7 @@ def check_learning(
     members = [rung for rung in rungs for _ in range(num_seeds)]
     envs = jax.tree.map(lambda *xs: jnp.stack(xs), *[rung.environment(kind) for rung in members])
     discounts = jnp.array([rung.discount for rung in members])
-    alone = rungs.index(EXAMPLE) * num_seeds  # the member that was also run alone
+    alone = rungs.index(EXAMPLE) * num_seeds  # the member that was also run separately
     keys = jnp.stack([key if i == alone else jax.random.fold_in(key, i) for i in range(len(members))])
 
     state = _advance(algorithm, config, discounts, envs, _init_members(algorithm, config, discounts, envs, keys), 3)

@@ -25,7 +25,7 @@ class Situation(NamedTuple):
 
     observation: PyTree  # observation of the side that acts next
     state: PyTree  # the environment's; () in rollouts, which are learned from
-    side: Array  # i32[], who acts next: 0 or 1 in a turn-based game, else 0
+    side: Array  # i32[], the side that acts next: 0 or 1 in a turn-based game, otherwise 0
 
 
 class Model(Protocol):
