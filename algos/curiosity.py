@@ -1,7 +1,7 @@
 """Curiosity: a bonus for surprising observations, in addition to the environment's rewards.
 
 RND predicts the output of a fixed random network for the next observation. ICM predicts the features of the next
-observation from the features of the current one, which are trained to predict the action. The prediction error is
+observation from the current one's, and its features are trained to predict the action. The prediction error is
 the bonus. It is divided by the running standard deviation of its returns and added to the reward, so any algorithm that
 learns from rollouts can use it.
 Source: RND: Burda et al. (2019), arXiv:1810.12894; ICM: Pathak et al. (2017), arXiv:1705.05363. Here one value function

@@ -59,7 +59,7 @@ class JaxMARLEnvironment(Environment):
     observation holds the legal actions as `action_mask`. An agent that is done early has left the game, except in SMAX:
     there it can only stand still, and gets its team's reward. The suite only reports that an episode is over. The
     episode counts as truncated if it would continue without the time limit of the environment (`max_steps`), and
-    otherwise as terminated, even on the last step before the limit. Observations of bytes become float32.
+    otherwise as terminated, even if it ends on the step of the limit. Observations of bytes become float32.
 
     Overcooked also reports rewards for steps toward a soup: `shaped_reward` times these is added, agent by agent. Train
     with 1, continue with `--start RUN --env.shaped_reward 0`, and evaluate with 0.

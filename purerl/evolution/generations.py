@@ -62,12 +62,13 @@ def make_evolution(
       weight_decay: is multiplied by the mean square of a candidate's parameters, and subtracted from its normalized
         fitness.
       common: whether all candidates of a generation get the same random numbers, rather than different ones.
-      chunk: lifetimes side by side; the rest waits. None: all at once, but on a CPU one by one.
+      chunk: lifetimes run in parallel, one chunk after another. None: all at once, but on a CPU one by one.
       mesh: a mesh of `purerl.devices.sharding`: its axis "seed" divides the lifetimes among devices.
-      checked: that these arguments were not refused before; trying an objective compiles a small program.
+      checked: whether these arguments passed the checks before, which are then skipped; checking an objective compiles
+        a small program.
 
     Raises:
-      InputError: if there is nothing to evolve, the population cannot be drawn, the objective is not one, or the tasks
+      InputError: if nothing can be evolved, the population cannot be sampled, the objective is not one, or the tasks
         do not fit together.
     """
     strategy = OpenES() if strategy is None else strategy

@@ -90,7 +90,7 @@ def make_meta_gradient(
       entropy_coefficient: weight of the entropy in the outer loss.
       chunk: agents trained in parallel, one chunk after another. None: all at once, but on a CPU one by one.
       mesh: a mesh of `purerl.devices.sharding`: its axis "seed" divides the agents among devices.
-      checked: whether to check these arguments; False if they passed before.
+      checked: whether these arguments passed the checks before, which are then skipped.
 
     Raises:
       InputError: if there is nothing to search, an algorithm has no likelihood, a life is shorter than K updates, or

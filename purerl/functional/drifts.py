@@ -15,7 +15,7 @@ from purerl.functional.objectives import ratio_of
 from purerl.types import Array, Key, PyTree, number, pytree, static
 
 WIDTH = 128  # hidden units of LPO's network
-THRESHOLD = 1e-4  # least raw drift that counts; below it D is 0
+THRESHOLD = 1e-4  # subtracted from a raw drift; below it D is 0
 
 
 @pytree

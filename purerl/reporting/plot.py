@@ -40,7 +40,7 @@ class PlotView(NamedTuple):
 
 RETURNS = PlotView()
 MOST_LETTERS = 100  # longest text in a picture
-INSIDE = 6  # curves in a picture, at most, whose names are next to them; otherwise the names are to its right
+INSIDE = 6  # curves, at most, for a legend inside the picture; otherwise it is to the right
 MOST_TIMES = 8  # largest ratio of the longest to the shortest run on a linear axis
 SEEDS_SHOWN = 6  # runs in a picture, at most, whose seeds have lines of their own
 THIN, THICK = 1.0, 2.4  # width of the lines of exploring episodes and of greedy ones

@@ -21,7 +21,7 @@ LANES = 8  # agents that share a window: a tile
 ROWS = 3  # rows of a window
 WIDEST = 40  # agents of each row of a window
 PAIRS = 1 << 16  # distances that are kept at a time
-SLACK = 1e-6  # relative error of a coordinate and of a square, more than rounding causes
+SLACK = 1e-6  # relative tolerance for a coordinate and for a square, larger than rounding errors
 
 
 class Grid(NamedTuple):

@@ -104,7 +104,8 @@ class Worker:
     def call(self, function: Callable[[], Any], what: str, steps: int) -> Any:
         """Run a function of this many steps in the thread; see `recv`.
 
-        The time limit covers all steps; after the first call, a step may take ten times as long as the longest so far.
+        The time limit is the sum over the steps; after the first call, at most one step's plus ten times the longest
+        call so far.
         """
         self.steps += steps
         self._actions.clear()
