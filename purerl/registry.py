@@ -69,11 +69,16 @@ def name_of(config: object) -> str:
 
 
 def named(algorithm: Any) -> str:
-    """Return the name of an algorithm, also where arguments are bound to it; "" if the catalog does not hold it."""
+    """Return the first of an algorithm's names; "" if the catalog does not hold it."""
+    return next(iter(names_of(algorithm)), "")
+
+
+def names_of(algorithm: Any) -> list[str]:
+    """Return the catalog's names of an algorithm, even if arguments are bound to it; they differ in the config."""
     while isinstance(algorithm, partial):
         algorithm = algorithm.func
     path = path_of(inspect.unwrap(algorithm))
-    return next((name for name, entry in WITH_FOLLOWERS.items() if entry.factory == path), "")
+    return [name for name, entry in WITH_FOLLOWERS.items() if entry.factory == path]
 
 
 def make(env_id: str, *others: Any, **parameters: Any) -> Any:

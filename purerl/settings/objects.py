@@ -37,10 +37,10 @@ def algorithm_of(given: object, config: object = None) -> tuple[str, Any, type, 
     wanted = registry.config_class(given, path)
     _fits(path, config, wanted)
     cls = wanted if config is None else type(config)
-    of_factory = {name: entry for name, entry in WITH_FOLLOWERS.items() if entry.factory == path}
-    of_config = [name for name, entry in of_factory.items() if entry.config == registry.path_of(cls)]
+    of_factory = registry.names_of(given)
+    of_config = [name for name in of_factory if WITH_FOLLOWERS[name].config == registry.path_of(cls)]
     if of_factory:
-        return (of_config or list(of_factory))[0], given, cls, given is function and bool(of_config)
+        return (of_config or of_factory)[0], given, cls, given is function and bool(of_config)
     return path, given, cls, _importable(given, path) and cls is wanted
 
 
