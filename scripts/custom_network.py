@@ -1,6 +1,6 @@
-"""A network of your own in PPO and in DQN, in one file. `python scripts/custom_network.py --steps 100000`.
+"""Your own network in PPO and DQN, in one file. `python scripts/custom_network.py --steps 100000`.
 
-A module of flax maps observations [N, ...] to features f32[N, n]; each algorithm puts its own heads on top.
+A Flax module maps observations [N, ...] to features f32[N, n]; each algorithm adds its own heads.
 """
 
 import argparse
@@ -17,7 +17,7 @@ from purerl.algos.ppo import PPOConfig, ppo
 
 
 class Residual(nn.Module):
-    """Layers that each add to what comes in, with a normalization before."""
+    """Residual blocks with layer normalization."""
 
     size: int = 64
     depth: int = 2
@@ -32,7 +32,7 @@ class Residual(nn.Module):
 
 
 def main(words: list[str] | None = None) -> dict[str, float]:
-    """Train PPO and DQN with the network, and return the mean return of the last tenth of each run."""
+    """Train PPO and DQN with the network, and return the mean return over the last tenth of each run."""
     parser = argparse.ArgumentParser(description=str(__doc__).splitlines()[0])
     parser.add_argument("--env", default="CartPole-v1")
     parser.add_argument("--steps", type=float, default=100_000, help="environment steps of each agent")

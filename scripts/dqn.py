@@ -1,6 +1,6 @@
-"""DQN in one file, from the contracts up: copy it and change what you like. `python scripts/dqn.py --env CartPole-v1`.
+"""DQN in one file, built on purerl's contracts: copy and edit it. `python scripts/dqn.py --env CartPole-v1`.
 
-It uses flax, optax and the public names of purerl alone; `purerl/algos/dqn.py` is the one with all the options.
+It uses only flax, optax and the public API of purerl; `purerl/algos/dqn.py` is the version with all options.
 Source: Mnih et al. (2015), doi:10.1038/nature14236.
 """
 
@@ -22,7 +22,7 @@ Array = jax.Array
 
 @pytree
 class DQNConfig(Config):
-    """Settings: numbers may be traced and vmapped, static ones are part of the program's shape."""
+    """Settings: numbers can be traced and vmapped; static settings are fixed when the program is compiled."""
 
     num_envs: int = static(default=10, doc="environments stepped in parallel", at_least=1)
     rollout_length: int = static(default=1, doc="steps of each environment per update", at_least=1)
@@ -36,17 +36,17 @@ class DQNConfig(Config):
 
 
 class Transition(NamedTuple):
-    """A step, [...] as its fields."""
+    """A transition; all fields share the leading axes."""
 
     observation: Array
     action: Array  # i32
     reward: Array  # f32
-    terminated: Array  # bool: a time limit is no ending, so `truncated` is not needed
-    next_observation: Array  # the final observation at an end
+    terminated: Array  # bool; a time limit is not a termination, so `truncated` is not needed
+    next_observation: Array  # the final observation if the episode ended
 
 
 class Agent(NamedTuple):
-    """All that the algorithm knows, the replay included: a pytree of arrays."""
+    """The complete state of the algorithm, including the replay: a pytree of arrays."""
 
     params: Any
     target_params: Any
@@ -56,7 +56,7 @@ class Agent(NamedTuple):
 
 
 class Network(nn.Module):
-    """Q values from two hidden layers."""
+    """A Q network with two hidden layers."""
 
     num_actions: int
 
@@ -71,7 +71,7 @@ def dqn(spec: EnvironmentSpec, config: DQNConfig) -> Algorithm:
     """Return the four functions of DQN for discrete actions: init, initial_carry, act, update.
 
     Raises:
-      InputError: for other actions, or a capacity that rollouts do not fill evenly.
+      InputError: if actions are not discrete, or the capacity is not a multiple of the steps per update.
     """
     if not isinstance(spec.action_space, Discrete):
         raise InputError(f"DQN takes discrete actions; this environment's are {spec.action_space}")
@@ -104,7 +104,7 @@ def dqn(spec: EnvironmentSpec, config: DQNConfig) -> Algorithm:
         if not explore:
             return greedy, carry, ()
         key_which, key_action = jax.random.split(key)
-        share = agent.num_steps.astype(jnp.float32) / jnp.float32(config.total_timesteps)  # of the run
+        share = agent.num_steps.astype(jnp.float32) / jnp.float32(config.total_timesteps)  # fraction of the run
         progress = share / config.exploration_fraction
         epsilon = jnp.maximum(1.0 - (1.0 - config.epsilon_end) * progress, config.epsilon_end)
         drawn = jax.random.randint(key_action, greedy.shape, 0, num_actions)

@@ -1,4 +1,4 @@
-"""Your own network, objective, exploration and replay in a script of your own, without a copy of an algorithm.
+"""Your own network, objective, exploration and replay in a script, without copying an algorithm.
 
 python scripts/own_pieces.py
 """
@@ -23,7 +23,7 @@ ENV = purerl.make("CartPole-v1")
 
 # --- a network: one torso shared by policy and value ------------------------------------------------------------------
 class Shared(nn.Module):
-    """Two hidden layers, and both heads on them."""
+    """Two hidden layers with a policy head and a value head."""
 
     num_outputs: int
 
@@ -67,15 +67,15 @@ def squared_drift(log_ratio: Array, advantage: Array, context: Any) -> Array:
     return -jnp.exp(log_ratio) * advantage + 2.0 * log_ratio**2
 
 
-# --- exploration: draw from a softmax of the Q values instead of epsilon-greedily -------------------------------------
+# --- exploration: sample from a softmax of the Q values instead of epsilon-greedy -------------------------------------
 def boltzmann(key: jax.Array, q_values: Array, mask: Array | None, num_steps: Array) -> Array:
-    """Return actions i32[B]: colder as training goes on."""
+    """Return actions i32[B]; the temperature falls as training progresses."""
     temperature = 1.0 / (1.0 + num_steps / 5_000)
     noise = jax.random.gumbel(key, q_values.shape)
     return jnp.argmax(q_values / temperature + noise, axis=-1).astype(jnp.int32)
 
 
-# --- a replay: the uniform one, but with rewards clipped to -1 .. 1 as they are drawn ---------------------------------
+# --- a replay: uniform sampling, with rewards clipped to [-1, 1] when they are sampled --------------------------------
 def clipped_replay(config: DQNConfig) -> uniform.Replay:
     """Return a replay whose `sample` clips the rewards."""
     spec = purerl.types.EnvironmentSpec(observation_space=ENV.observation_space, action_space=ENV.action_space)
@@ -89,7 +89,7 @@ def clipped_replay(config: DQNConfig) -> uniform.Replay:
 
 
 def main(total_timesteps: int = 100_000) -> dict[str, float]:
-    """Train with each piece and return the mean return of the last tenth of each run."""
+    """Train with each piece and return the mean return over the last tenth of each run."""
     q_config = DQNConfig(learning_starts=1_000)
     variants = {
         "ppo, own network": (partial(ppo, network=shared_network), PPOConfig(learning_rate=1e-3)),

@@ -1,6 +1,6 @@
-"""PPO in one file, from the contracts up: copy it and change what you like. `python scripts/ppo.py --env CartPole-v1`.
+"""PPO in one file, built on purerl's contracts: copy and edit it. `python scripts/ppo.py --env CartPole-v1`.
 
-It uses flax, optax and the public names of purerl alone; `purerl/algos/ppo.py` is the one with all the options.
+It uses only flax, optax and the public API of purerl; `purerl/algos/ppo.py` is the version with all options.
 Source: Schulman et al. (2017), arXiv:1707.06347; Schulman et al. (2016), arXiv:1506.02438, for the advantages.
 """
 
@@ -22,7 +22,7 @@ Array = jax.Array
 
 @pytree
 class PPOConfig(Config):
-    """Settings: numbers may be traced and vmapped, static ones are part of the program's shape."""
+    """Settings: numbers can be traced and vmapped; static settings are fixed when the program is compiled."""
 
     num_envs: int = static(default=8, doc="environments stepped in parallel", at_least=1)
     rollout_length: int = static(default=128, doc="steps of each environment per update", at_least=1)
@@ -36,24 +36,24 @@ class PPOConfig(Config):
 
 
 class Agent(NamedTuple):
-    """All that the algorithm knows: a pytree of arrays."""
+    """The complete state of the algorithm: a pytree of arrays."""
 
     params: Any
     opt_state: optax.OptState
 
 
 class Sample(NamedTuple):
-    """What the loss needs of a step: [T, B, ...] in a rollout, [N, ...] in a minibatch."""
+    """The inputs of the loss: [T, B, ...] in a rollout, [N, ...] in a minibatch."""
 
     observation: Array
     action: Array  # i32
     log_prob: Array  # f32, under the policy that acted
     advantage: Array  # f32
-    target: Array  # f32, of the value
+    target: Array  # f32, target of the value function
 
 
 def normal(scale: float) -> nn.initializers.Initializer:
-    """Return an initializer of variance scale^2 / inputs; orthogonal weights under vmap can hang XLA on a CPU."""
+    """Return an initializer with variance scale^2 / inputs; orthogonal weights under vmap can hang XLA on a CPU."""
     return nn.initializers.variance_scaling(scale**2, "fan_in", "normal")
 
 
@@ -79,14 +79,14 @@ def ppo(spec: EnvironmentSpec, config: PPOConfig) -> Algorithm:
     """Return the four functions of PPO for discrete actions: init, initial_carry, act, update.
 
     Raises:
-      InputError: for other actions.
+      InputError: if actions are not discrete.
     """
     if not isinstance(spec.action_space, Discrete):
         raise InputError(f"this PPO takes discrete actions; this environment's are {spec.action_space}")
     network = Network(spec.action_space.n)
     steps_per_update = config.num_epochs * config.num_minibatches
     num_updates = jnp.float32(config.total_timesteps) / config.steps_per_update
-    share = lambda count: (count // steps_per_update).astype(jnp.float32) / num_updates  # of the run
+    share = lambda count: (count // steps_per_update).astype(jnp.float32) / num_updates  # fraction of the run
     decay = lambda count: config.learning_rate * jnp.maximum(1.0 - share(count), 0.0)
     optimizer = optax.chain(optax.clip_by_global_norm(0.5), optax.adam(decay, eps=1e-5))
 
@@ -112,8 +112,8 @@ def ppo(spec: EnvironmentSpec, config: PPOConfig) -> Algorithm:
 
     def with_advantages(params: Any, rollout: Rollout) -> Sample:
         value = evaluate(params, rollout.observation)[1]
-        next_value = evaluate(params, rollout.next_observation)[1]  # the final observation at an end
-        next_value = jnp.where(rollout.terminated, 0.0, next_value)  # a time limit is no ending
+        next_value = evaluate(params, rollout.next_observation)[1]  # the final observation if the episode ended
+        next_value = jnp.where(rollout.terminated, 0.0, next_value)  # a time limit is not a termination
         error = rollout.reward + config.discount * next_value - value
         decay = jnp.where(rollout.done, 0.0, config.discount * config.gae_lambda)
 

@@ -1,7 +1,7 @@
 #!/bin/bash
 # Train, sweep or evolve on several nodes: sbatch scripts/slurm.sh train ppo CartPole-v1 --seeds 64 --out runs/many
-# Every task is a process; JAX finds the others by SLURM's variables. Preempted, or when its time is up, the job is
-# queued again and goes on where it stopped; so it does if you submit it again.
+# Every task is one process; JAX finds the others through SLURM's variables. If the job is preempted or reaches its time
+# limit, it is queued again and resumes. It also resumes if you submit it again.
 #SBATCH --nodes=2
 #SBATCH --ntasks-per-node=1
 #SBATCH --gpus-per-task=1
@@ -17,7 +17,7 @@ out=$(printf '%s\n' "$@" | sed -n '/^--out$/{n;p;}')
 : "${out:?give --out DIR, a folder that all nodes see}"
 
 late=
-stop() { # 120 seconds before the time is up
+stop() { # 120 seconds before the time limit
   late=1
   scancel --signal=TERM "$SLURM_JOB_ID" # the processes save and end
 }
@@ -31,7 +31,7 @@ fi
 step=$! code=
 while [[ -z $code ]]; do
   wait "$step" && code=0 || code=$?
-  if kill -0 "$step" 2>/dev/null; then code=; fi # the trap ended the waiting, not the processes
+  if kill -0 "$step" 2>/dev/null; then code=; fi # the trap interrupted `wait`; the processes still run
 done
 if [[ -n $late && $code -ne 0 ]]; then scontrol requeue "$SLURM_JOB_ID"; fi
 exit "$code"

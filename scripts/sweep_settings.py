@@ -1,7 +1,7 @@
-"""A sweep in one file: learning rates, a shape and gravity. `python scripts/sweep_settings.py --trials 32 --out sweep`.
+"""A sweep in one file: learning rate, `num_envs`, gravity. `python scripts/sweep_settings.py --trials 32 --out sweep`.
 
-Numbers share one compiled program, each value of the shape `num_envs` is one more. With --out a sweep that was stopped
-goes on where it was when the script is called again.
+Numbers share one compiled program; `num_envs` changes array shapes, so each of its values compiles another. If you pass
+--out, running the script again resumes a stopped sweep.
 """
 
 import argparse

@@ -1,6 +1,6 @@
-"""Act by a policy that `purerl export` wrote, without purerl: python use_policy.py policy.onnx|policy.stablehlo 4.
+"""Act with a policy that `purerl export` wrote, without purerl: python use_policy.py policy.onnx|policy.stablehlo 4.
 
-The last words are the shape of an observation. Of a recurrent policy give the carry back that it returns.
+The last arguments are the shape of one observation. For a recurrent policy, pass the returned carry to the next call.
 """
 
 import importlib

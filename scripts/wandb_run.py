@@ -1,7 +1,7 @@
 """A callback that logs to Weights & Biases. `pip install wandb; python scripts/wandb_run.py --project mine`.
 
-`purerl train ppo CartPole-v1 --wandb mine` logs every row; here you choose what is logged and when the run ends.
-`--mode offline` needs no account.
+`purerl train ppo CartPole-v1 --wandb mine` logs every row of metrics.csv. Here you choose what to log and when to
+stop. `--mode offline` needs no account.
 """
 
 import argparse
@@ -15,7 +15,7 @@ from purerl import InputError, TrainedRun
 
 
 def main(words: list[str] | None = None) -> TrainedRun:
-    """Train agents, log a row every few updates, and return them.
+    """Train agents, log metrics every few updates, and return the run.
 
     Raises:
       InputError: if wandb is not installed.
