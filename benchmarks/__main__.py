@@ -1,4 +1,4 @@
-"""`python -m benchmarks`: how fast purerl is on this machine, alone or beside others."""
+"""`python -m benchmarks`: the speed of purerl on this machine, alone or compared with other frameworks."""
 
 import os
 from pathlib import Path
@@ -48,17 +48,17 @@ def command(
     out: Path,
     readme: Path | None,
 ) -> None:
-    """Measure groups of figures, by default those of this machine alone, and write results/benchmark-MACHINE.json.
+    """Measure groups of figures, by default without opponents, and write results/benchmark-MACHINE.json.
 
-    Opponents train the same tasks with the same settings, in turn with purerl, in processes of their own. For a package
-    uv makes a temporary environment, for which it uses the network; an opponent that fails is shown with its error.
-    Each group is written as soon as it is measured.
+    Opponents train the same tasks with the same settings, in turn with purerl, in separate processes. For each package,
+    uv downloads a temporary environment. If an opponent fails, its error is shown. Each group is written as soon as it
+    is measured.
 
     \b
     python -m benchmarks training --against rejax,sb3,purejaxrl=../purejaxrl
     python -m benchmarks environments --against gymnax,envpool --envs CartPole-v1,Breakout-MinAtar
     python -m benchmarks pool scale.halving --missing
-    python -m benchmarks faults --minutes 30             # what goes wrong on purpose
+    python -m benchmarks faults --minutes 30             # fault injection
     """
     from benchmarks import opponents
     from purerl.catalog.environments import ENVIRONMENTS

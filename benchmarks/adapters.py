@@ -1,7 +1,8 @@
-"""How long adapters take to compile: `vectorize`'s reset and step beside the suite's own, vmapped over as many.
+"""Compile time of adapters: `vectorize`'s reset and step compared with the suite's own, vmapped over as many.
 
-A vector's step holds the suite's step and its reset, once each, and its reset the suite's reset: so the two programs
-together hold a reset more than the suite's two. A trainer compiles the start with `backend.start_options`.
+The vectorized step contains the suite's step and reset once each; the vectorized reset contains the suite's reset. So
+the two programs together contain one reset more than the suite's two. A trainer compiles the start with
+`backend.start_options`.
 """
 
 import time

@@ -1,4 +1,4 @@
-"""Bounds of training on a CPU: the time of an update, of its environment alone, and of its products alone, in turn."""
+"""Bounds of training on a CPU: time of an update, of only its environment, and of only its matrix products, in turn."""
 
 import statistics
 from collections.abc import Callable

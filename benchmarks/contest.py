@@ -25,18 +25,18 @@ class Problem(NamedTuple):
     name: str
     algorithm: str
     environment: str
-    steps: int  # of the environment, for each seed
-    settings: dict[str, Any]  # of the algorithm, by purerl's names
+    steps: int  # environment steps per seed
+    settings: dict[str, Any]  # settings of the algorithm, with purerl's names
     seeds: int = 1
-    parameters: dict[str, Any] | None = None  # of purerl's environment, with which it is what the opponents' is
+    parameters: dict[str, Any] | None = None  # parameters that make purerl's environment equal the opponents'
     self_play: bool = False  # purerl's environment is played by both sides
-    evolves: bool = False  # a training is a generation of OpenES over LPO's drift, one candidate per seed
-    evaluations: int = 4  # in a training of a framework that trains and evaluates in turn
-    episodes: int = 64  # of each evaluation
+    evolves: bool = False  # a run is one generation of OpenES over LPO's drift, one candidate per seed
+    evaluations: int = 4  # evaluations per run, if the framework alternates training and evaluation
+    episodes: int = 64  # episodes per evaluation
 
 
 class Training(NamedTuple):
-    """One training of a framework."""
+    """One training run of a framework."""
 
     seconds: float
     reached: float  # the return
@@ -121,8 +121,8 @@ class FrameworkProcess:
 class Score(NamedTuple):
     """The result of one framework on one problem."""
 
-    seconds: list[float]  # of each training
-    returns: list[float]  # that each reached
+    seconds: list[float]  # seconds of each training run
+    returns: list[float]  # return that each run reached
     compile_seconds: float
     memory: list[int]  # bytes, the most that its process had by the end of each
     curves: list[list[tuple[int, float]]] = []  # noqa: RUF012  (of each training of purerl)
@@ -130,18 +130,18 @@ class Score(NamedTuple):
 
     @property
     def mean_return(self) -> float:
-        """Return the mean over trainings; NaN if there is none."""
+        """Return the mean over training runs; NaN if there is none."""
         return sum(self.returns) / len(self.returns) if self.returns else math.nan
 
     @property
     def whole(self) -> float:
-        """Return the seconds of compilation and a training, of the trainings the median."""
+        """Return the seconds of compilation plus the median seconds of a training run."""
         return self.compile_seconds + statistics.median(self.seconds)
 
     def seconds_to(self, level: float, steps: int) -> float | None:
-        """Return the seconds, compilation included, until the mean of the curves is at a return; None if it never is.
+        """Return the seconds, compilation included, until the mean curve reaches a return; None if it never does.
 
-        A training of so many steps takes them all at the same speed.
+        This assumes that a run takes all `steps` steps at the same speed.
         """
         for points in zip(*self.curves, strict=False):
             if sum(reached for _, reached in points) >= level * len(points):
@@ -151,9 +151,9 @@ class Score(NamedTuple):
 
 
 def contest(problem: Problem, opponents: Sequence[Opponent], runs: int) -> list[Score]:
-    """Run trainings of purerl and its opponents in turn, A B A B; return their scores, purerl's first.
+    """Train purerl and its opponents in turn, A B A B; return their scores, purerl's first.
 
-    A slow opponent trains in the first round only, and its first training is no warm-up.
+    A slow opponent trains in the first round only, without a warm-up run.
     """
     with contextlib.ExitStack() as stack:
         entrants: list[tuple[FrameworkProcess | None, Score, str, bool]] = []

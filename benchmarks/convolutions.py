@@ -1,4 +1,4 @@
-"""Networks for images: samples per second forward and trained, beside PyTorch's of the same layers, in turn."""
+"""Networks for images: samples per second, forward and trained, compared with PyTorch's same layers, in turn."""
 
 import contextlib
 import statistics
@@ -25,7 +25,7 @@ COLUMNS = tables.columns(
     "network: text; samples at once: count; work: text; by: text; samples/s: rate; purerl against it: ratio; "
     "share of matmul peak: share"
 )
-OUTPUTS = 6  # of the last layer
+OUTPUTS = 6  # outputs of the last layer
 LEARNING_RATE = 1e-4
 
 
@@ -33,10 +33,10 @@ class Network(NamedTuple):
     """Convolutions, a layer of `units`, and one of `OUTPUTS`."""
 
     name: str
-    kind: str  # of its convolutions, one of `CNNS`
-    shape: tuple[int, int, int]  # of a sample: bytes, as frames are stored
+    kind: str  # kind of its convolutions, a key of `CNNS`
+    shape: tuple[int, int, int]  # shape of a sample; bytes, as frames are stored
     units: int
-    samples: int  # of each timed run
+    samples: int  # samples per timed run
 
 
 NETWORKS = {

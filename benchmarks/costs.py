@@ -1,6 +1,6 @@
-"""What a step costs as one size of a training doubles, eight times: time and memory of an update's program.
+"""Cost of a step as one size of a training run doubles eight times: time and memory of an update's program.
 
-`python -m benchmarks costs` measures; `python -m benchmarks.costs REPORT PICTURE` draws what a report holds.
+`python -m benchmarks costs` measures; `python -m benchmarks.costs REPORT PICTURE` plots the figures of a report.
 """
 
 import statistics
@@ -43,8 +43,8 @@ class Axis(NamedTuple):
     algorithm: str = "ppo"
     environment: str = "CartPole-v1"
     settings: dict[str, Any] = SMALL
-    setting: str = ""  # of the algorithm
-    parameter: str = ""  # of the environment, each of whose steps is one of each agent; neither: the number of seeds
+    setting: str = ""  # setting of the algorithm
+    parameter: str = ""  # parameter of the environment: its number of agents; neither: the number of seeds doubles
 
 
 AXES = (

@@ -1,8 +1,8 @@
-"""Speed of environments alone, under random actions, beside gymnax's and those that step on the host.
+"""Speed of environments under random actions, compared with gymnax's and those that step on the host.
 
-jit over scan over vmap, each program with its own default generator. The programs of a row run in turn and the median
-of each is shown. Nothing is dead code: rewards are summed, observations and states are carried. The share of resets is
-one minus the time of the same environment with resets that cost nothing.
+Each program is jit over scan over vmap, with its own default generator. The programs of a row run in turn; medians are
+shown. Nothing is dead code: rewards are summed, observations and states are carried. The share of resets is one
+minus the relative time of the same environment with resets that cost nothing.
 """
 
 import statistics
@@ -76,7 +76,7 @@ def ours(env: Environment, num_envs: int, policy: str = "auto", generator: str =
     def run(length: int, key: Key) -> Any:
         state, observation = vector.reset(key)
 
-        # The next action is carried, as one from a network would be in memory: XLA would otherwise draw it anew for
+        # The next action is carried, as one from a network would be in memory: XLA would otherwise sample it again for
         # every number that depends on it. The opponent's program does the same.
         def step(carry: tuple, time: jax.Array) -> tuple[tuple, None]:
             state, _, action, total = carry

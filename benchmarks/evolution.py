@@ -1,6 +1,6 @@
-"""The cost of an evolution beyond its trainings, and what one finds in ten minutes.
+"""The overhead of an evolution beyond its training runs, and what an evolution finds in ten minutes.
 
-Both use the devices that there are: `python -m benchmarks evolution --devices 2` divides a CPU.
+Both use all available devices: `python -m benchmarks evolution --devices 2` divides a CPU.
 """
 
 import statistics
@@ -57,7 +57,7 @@ def search(steps: int) -> dict[str, Any]:
 
 
 def overhead(request: Request) -> list[Table]:
-    """Time a generation, and the trainings of its members alone, in turn; count compilations and bytes."""
+    """Time a generation, and only the training runs of its members, in turn; count compilations and bytes."""
     steps, population = max(int(STEPS * request.size), 1024), max(int(POPULATION * request.size), 4)
     whole = python_plan(EvolveOptions(population=population, generations=1), **search(steps))
     mesh, evolution, first = whole.mesh, whole.method(None, whole.mesh), whole.tasks[0]

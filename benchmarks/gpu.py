@@ -1,4 +1,4 @@
-"""Programs on a GPU: kernels and graph launches of an update, by the compiler; and where there is one, its speed."""
+"""Programs on a GPU: kernels and graph launches of an update, from the compiler; and the speed, if there is a GPU."""
 
 import functools
 import os
@@ -65,7 +65,7 @@ OPEN_WORLDS = tuple(
     problem("PPO, 1024 x 64", "ppo", f"craftax/{name}-v1", steps, PPO | CRAFTAX | {"num_envs": 1024})
     for name, steps in (("Craftax-Classic-Symbolic", 2**23), ("Craftax-Symbolic", 2**22))
 )
-TINY = {  # in place of what a problem sets
+TINY = {  # replaces the settings of a problem
     "num_envs": 4,
     "rollout_length": 8,
     "num_minibatches": 2,
@@ -146,7 +146,7 @@ def measure_launches(request: Request) -> list[Table]:
 
 
 def measure_problem(title: str, task: Problem, request: Request) -> list[Table]:
-    """Return the speed of training on a GPU, alone or beside others."""
+    """Return the speed of training on a GPU, alone or compared with others."""
     if request.tiny:
         return [contest_table(f"{title}, tiny", [tiny(task)], request)]
     if jax.default_backend() != "gpu":

@@ -12,13 +12,13 @@ from purerl.errors import unknown
 class Request(NamedTuple):
     """The options of a measurement."""
 
-    trainers: Sequence[Opponent]  # who else trains
-    hosts: Sequence[Opponent]  # whose environments, on the host, are measured beside purerl's
-    gymnax: bool  # whether gymnax's are, too
+    trainers: Sequence[Opponent]  # frameworks that train the same problems
+    hosts: Sequence[Opponent]  # frameworks whose host environments are compared with purerl's
+    gymnax: bool  # whether gymnax's environments are compared, too
     envs: Sequence[str]  # which environments, for the group of that name
     runs: int  # timed runs of each program
     size: float  # a factor on the steps of each run; below 1 the figures show only that it works
-    minutes: float = 30.0  # of all groups of faults together
+    minutes: float = 30.0  # minutes for all groups of faults together
     tiny: bool = False  # for the group gpu: few environments, seeds and steps, on any device
 
     def seconds(self, share: float) -> float:

@@ -19,7 +19,7 @@ NO_KERNEL = {  # operations that are none
     "replica-id",
 }
 SLICES = ("dynamic-slice", "slice", "gather")  # read as much of their first operand as they return
-VIEWS = ("bitcast", "reshape")  # of the same bytes
+VIEWS = ("bitcast", "reshape")  # views of the same bytes
 WIDTH = {"pred": 1, "token": 0, "opaque": 0}  # bytes of a number; others have their bits in the name
 
 

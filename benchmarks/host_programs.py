@@ -29,7 +29,7 @@ class Rate(NamedTuple):
     """The speed of a program."""
 
     steps_per_second: float
-    cpu_seconds_per_step: float  # of all threads of the process
+    cpu_seconds_per_step: float  # summed over all threads of the process
 
 
 def rates(makers: dict[str, Maker], seconds: float, rounds: int = 5) -> dict[str, Rate]:
@@ -82,7 +82,7 @@ def updates(
 
 
 def seconds_of(maker: Maker, rounds: int = 5) -> float:
-    """Return the median time of one run, but for the first two, in which programs are compiled."""
+    """Return the median time of one run, except for the first two, in which programs are compiled."""
     program, seconds = maker(), []
     for _ in range(rounds + 2):
         began = time.perf_counter()

@@ -1,12 +1,12 @@
-"""Kernels, bytes and graph launches of a program on an H200, by the compiler, without the GPU.
+"""Kernels, bytes and graph launches of a program on an H200, from the compiler, without the GPU.
 
     python -m benchmarks.kernels ppo CartPole-v1      one update with the default settings
     python -m benchmarks.kernels ppo CartPole-v1 --seeds 2048 --purejaxrl ../purejaxrl
 
-With JAX's CUDA plugin (`purerl[gpu-compile]`) JAX compiles for a GPU that is only described. An NVIDIA H200 is
-described here as in openxla/xla, `target_config/specs/h200.txtpb`. Without the chip there is no autotuning, and sorts
-are of a slower form. Kernels are the cost of small programs, as one waits for the other. Bytes that kernels read and
-write in memory are the cost of programs of many agents.
+With JAX's CUDA plugin (`purerl[gpu-compile]`), JAX compiles for a GPU that is only described. The NVIDIA H200 is
+described here as in openxla/xla, `target_config/specs/h200.txtpb`. Without the chip, there is no autotuning, and sorts
+use a slower algorithm. The number of kernels determines the cost of small programs, because each kernel waits for the
+one before. The bytes that kernels read and write in memory determine the cost of programs with many agents.
 """
 
 import contextlib
@@ -32,14 +32,14 @@ from purerl.training import make_trainer
 from purerl.types import AlgorithmFactory, Config, Environment, PyTree
 from purerl.xla import backend
 
-MICROSECONDS = 1.4  # of a dependent kernel in a graph: PPO, 4 x 128, took 3.24 ms for 2,329 kernels on an H200
+MICROSECONDS = 1.4  # per dependent kernel in a graph: PPO, 4 x 128, took 3.24 ms for 2,329 kernels on an H200
 BANDWIDTH = 4.8e12  # bytes/s of memory
 OPTIONS = {
     **backend.GRAPHS,
     "xla_gpu_autotune_level": 0,
     "xla_dump_hlo_as_text": True,
 }
-# Of each number type, by its code in XLA: clock in GHz, units per core, operations per clock.
+# For each number type: its code in XLA, clock in GHz, units per core, operations per clock.
 SCALAR = ((4, 1.98, 64, 1), (8, 1.98, 64, 1), (10, 1.98, 128, 2), (11, 1.98, 128, 1), (12, 1.98, 64, 1))
 MATRIX = ((2, 1.83, 4, 1024), (6, 1.83, 4, 1024), (10, 1.83, 4, 512), (11, 1.83, 4, 256), (12, 1.98, 4, 32))
 H200 = """
@@ -65,10 +65,10 @@ dnn_version_info { major: 9 minor: 10 } runtime_version { major: 13 minor: 0 pat
 class Loop(NamedTuple):
     """A loop of a compiled program."""
 
-    trips: int | None  # how often it turns, where the compiler knows
-    kernels: int  # of a turn, loops within left out
-    bytes: int  # that these kernels move
-    depth: int  # of loops around it
+    trips: int | None  # number of iterations, if the compiler knows it
+    kernels: int  # kernels per iteration, without inner loops
+    bytes: int  # bytes that these kernels move
+    depth: int  # number of loops around it
 
 
 class GPUProgram(NamedTuple):
@@ -77,7 +77,7 @@ class GPUProgram(NamedTuple):
     loops: tuple[Loop, ...]  # in their order
     outside: int  # kernels outside of loops
     outside_bytes: int
-    launches: int  # of CUDA graphs, kernels alone and loops that the host turns
+    launches: int  # CUDA graphs, single kernels, and iterations of loops that run on the host
 
     @property
     def kernels(self) -> int:
@@ -117,7 +117,7 @@ def unavailable() -> str | None:
 
 
 def compile_update(factory: AlgorithmFactory, env: Environment, config: Config, seeds: int = 1) -> GPUProgram:
-    """Compile an update of one agent, or of several side by side, their rollouts included, for one H200."""
+    """Compile an update of one agent, or of several in parallel, their rollouts included, for one H200."""
     with backend.traced_for("gpu"), backend.side_by_side(seeds):
         trainer = make_trainer(factory, env, config)
         if seeds == 1:
@@ -179,7 +179,7 @@ def _chip() -> Any:
 
 @contextlib.contextmanager
 def _uncached() -> Any:
-    """Compile anew, as a program from the cache comes without its plan."""
+    """Compile again, because a cached program comes without its plan."""
     name = "jax_enable_compilation_cache"
     before = getattr(jax.config, name)
     jax.config.update(name, False)

@@ -18,7 +18,7 @@ from jax.interpreters.partial_eval import dce_jaxpr
 from purerl import prng
 from purerl.types import PyTree
 
-Lanes = np.ndarray  # of objects: a vector [L] or a number for each number of an array, a pair of them for each key
+Lanes = np.ndarray  # objects: a vector [L] or a number for each number of an array, a pair of them for each key
 CALLS = ("jit", "pjit", "closed_call", "custom_jvp_call", "custom_vjp_call")
 FOLDS = {
     "reduce_sum": jnp.add,
@@ -32,7 +32,7 @@ EACH = (  # compute each number of a result from the same number of the argument
     "logistic pow integer_pow square atan2 clamp is_finite eq ne lt le gt ge and or not xor shift_left "
     "shift_right_logical shift_right_arithmetic convert_element_type bitcast_convert_type select_n stop_gradient copy"
 )
-GENERATOR = {  # of purerl.prng, on a key's words
+GENERATOR = {  # the generator of purerl.prng, as functions of a key's words
     "random_bits": lambda words, bit_width, shape: prng._random_bits(words, bit_width, shape),
     "random_split": lambda words, shape: prng._split(words, shape),
     "random_fold_in": lambda words, data: prng._fold_in(words, data),
@@ -46,8 +46,8 @@ class Function:
         """Trace it.
 
         Args:
-          function: of trees of arrays and of keys of the fast generator.
-          shapes: of its arguments.
+          function: takes trees of arrays and of keys of the fast generator.
+          shapes: the shapes of its arguments.
         """
         given, structure = jax.tree.flatten(shapes)
         closed, out = jax.make_jaxpr(lambda *x: function(*jax.tree.unflatten(structure, x)), return_shape=True)(*given)
@@ -55,7 +55,7 @@ class Function:
         self.closed, self.structure = ClosedJaxpr(jaxpr, closed.consts), jax.tree.structure(out)
 
     def __call__(self, *arguments: Any) -> PyTree:
-        """Return the results as lanes, of the lanes of each leaf of the arguments; any for a leaf that is not used."""
+        """Return the results as lanes, given the lanes of each leaf of the arguments; unused leaves may be anything."""
         needed = [lanes for lanes, used in zip(arguments, self.used, strict=True) if used]
         return jax.tree.unflatten(self.structure, _evaluate(self.closed, needed))
 

@@ -1,7 +1,7 @@
-"""Many agents: random steps, memory, training and learning in the two games of tag, and beside vectorized NumPy.
+"""Many agents: random steps, memory, training and learning in both games of tag, compared with vectorized NumPy.
 
-Sizes below 1 measure small problems: `python -m benchmarks multi_agent --size 0.1`. `step` uses the devices that there
-are: `--devices 2` divides a CPU.
+Sizes below 1 measure small problems: `python -m benchmarks multi_agent --size 0.1`. `step` uses all available devices:
+`--devices 2` divides a CPU.
 """
 
 import dataclasses
@@ -105,10 +105,10 @@ def memory(request: Request) -> list[Table]:
 
 
 def train(request: Request) -> list[Table]:
-    """Train WarpDrive's shipped gridworld configuration, and where taggers meet the runner by chance.
+    """Train WarpDrive's shipped gridworld configuration, and variants where random taggers can reach the runner.
 
-    As shipped, taggers start 100 steps from the runner, and an episode has 100: no random walk gets there, so that
-    there is nothing to learn from. Where starts are drawn there is, for a smaller entropy bonus or on a smaller grid.
+    As shipped, taggers start 100 steps from the runner, and an episode has 100 steps: no random walk gets there, so
+    there is nothing to learn from. With random starts, there is, for a smaller entropy bonus or on a smaller grid.
     """
     often, drawn = {"rollout_length": 20, "entropy_coefficient": 0.001}, {"start": "drawn"}
     updates = (200, 5000, 1000) if request.size == 1 else (20, 20, 20)

@@ -1,4 +1,4 @@
-"""TagContinuous in vectorized NumPy, which the group `multi_agent` compares with."""
+"""TagContinuous in vectorized NumPy, the baseline of the group `multi_agent`."""
 
 import numpy as np
 

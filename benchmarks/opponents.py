@@ -1,4 +1,4 @@
-"""Who can be measured beside purerl, and the command that starts each in a temporary environment of its own."""
+"""Frameworks to compare with purerl, and the command that starts each in a temporary environment of its own."""
 
 import os
 import shutil
@@ -14,15 +14,15 @@ class Opponent(NamedTuple):
     """A framework that trains the same tasks, or steps environments on the host."""
 
     name: str
-    worker: str  # its script in workers/
-    packages: tuple[str, ...]  # of the environment that it runs in
-    algorithms: tuple[str, ...]  # that it has, with the same settings
-    needs_checkout: bool = False  # it is no package
+    worker: str  # script in workers/
+    packages: tuple[str, ...]  # packages of the virtual environment that it runs in
+    algorithms: tuple[str, ...]  # algorithms that it has, with the same settings
+    needs_checkout: bool = False  # it is not a package
     suites: tuple[str, ...] = ("",)  # whose environments it trains on; "": the native ones, which it has as its own
     slow: bool = False  # minutes for what others do in seconds: measured once
     checkout: str | None = None
     uses_jax: bool = True
-    python: str | None = None  # an interpreter that has it, in place of a temporary environment
+    python: str | None = None  # an interpreter that has it, instead of a temporary environment
     site: str | None = None  # a folder of packages that come before the interpreter's own
 
 
@@ -122,7 +122,7 @@ def chosen(names: Sequence[str], here: Path | None = None) -> tuple[list[Opponen
         packages that only it uses.
 
     Raises:
-      InputError: if one is unknown, or is no package and its checkout is not there.
+      InputError: if an opponent is unknown, or is not a package and its checkout is missing.
     """
     known = TRAINERS | HOSTS
     found = []

@@ -1,6 +1,6 @@
-"""Each optimization taken away: its gain in speed, and that learning is the same without it.
+"""Ablation of each optimization: its speedup, and a check that learning is the same without it.
 
-The interval is that of the difference of the final returns' means (95%, bootstrap over seeds): it should hold 0.
+The interval is for the difference of mean final returns (95%, bootstrap over seeds); it should contain 0.
 """
 
 import contextlib

@@ -1,4 +1,4 @@
-"""Where the seconds of a compilation go: PPO's programs on CartPole by the compilers for a CPU and for an H200.
+"""Compile time by phase: PPO's programs on CartPole, compiled for a CPU and for an H200.
 
 XLA logs how long its passes and the compilation of each kernel take. The H200's compiler needs no GPU; see `kernels`.
 """

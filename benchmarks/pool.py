@@ -1,4 +1,4 @@
-"""`purerl.pool` and the samplers of the host runtime, against EnvPool and against one another.
+"""`purerl.pool` and the samplers of the host runtime, compared with EnvPool and with one another.
 
 Programs that are compared run in turn; figures are medians. All but `throughput` and `inside` need two idle cores.
 """
@@ -34,7 +34,7 @@ from purerl.extensions.host.trainer import HostSettings, make_host_trainer
 from purerl.settings import runs
 
 SIZE = 1024
-SECONDS = 2.0  # of each measurement
+SECONDS = 2.0  # seconds per measurement
 CLEANRL = 4500  # steps per second of CleanRL's PPO on CartPole-v1 with EnvPool, one core of an Intel Xeon
 LARGE = PPOConfig(num_envs=512, rollout_length=32, num_epochs=1, num_minibatches=1, hidden_sizes=(512, 512))
 PONGS = ("envpool/Pong-v5", "ale/Pong-v5")

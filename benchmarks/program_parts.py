@@ -1,4 +1,4 @@
-"""Compilation by part: of what a run compiles, how long each is traced and compiled, in a process of its own."""
+"""Compile time by program: seconds to trace and to compile each program of a run, in a separate process."""
 
 import time
 from typing import Any

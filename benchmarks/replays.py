@@ -1,4 +1,4 @@
-"""The time to draw a batch from a replay and update its errors, uniformly and by priority, in turn."""
+"""The time to sample a batch from a uniform and from a prioritized replay and to update its errors, in turn."""
 
 from collections.abc import Callable
 from typing import Any

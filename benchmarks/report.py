@@ -1,4 +1,4 @@
-"""The report of a machine, results/benchmark-MACHINE.json, and the blocks of Markdown pages that are made of it.
+"""The report of a machine, results/benchmark-MACHINE.json, and the blocks of Markdown pages that show it.
 
 A block of a page names its file and its groups of figures, and ends with a second marker:
 
@@ -74,7 +74,7 @@ def read(path: Path) -> dict[str, Any]:
     """Return a report's groups by name; none if there is no report.
 
     Raises:
-      InputError: if the file is none.
+      InputError: if the file is not a report.
     """
     try:
         return json.loads(path.read_text())["groups"] if path.exists() else {}

@@ -1,4 +1,4 @@
-"""Many agents at once: seeds in one program and over devices, and what a sweep adds to the bare program."""
+"""Many agents at once: seeds in one program and over devices, and the overhead of a sweep over the bare program."""
 
 import dataclasses
 import json

@@ -1,4 +1,4 @@
-"""Many agents at once: their speed together against one, on one device and on all; and their memory."""
+"""Many agents at once: total speed compared with one agent, on one device and on all; and their memory."""
 
 import time
 from typing import Any
@@ -52,12 +52,12 @@ COUNTS = ((1, 200_000), (16, 50_000), (256, 5_120))  # seeds, environment steps 
 
 
 def train(seeds: int, steps: int, runs: int, way: int | str) -> dict[str, Any]:
-    """Return "seconds" of each run, "compile" seconds, "program" and "peak" bytes, and "devices" of a training.
+    """Return "seconds" of each run, "compile" seconds, "program" and "peak" bytes, and "devices" of a training run.
 
     Args:
-      seeds: how many agents.
-      steps: environment steps of each.
-      runs: how often.
+      seeds: number of agents.
+      steps: environment steps per agent.
+      runs: number of training runs.
       way: one of `WAYS`.
     """
     return run_process(TRAIN, [seeds, steps, runs, way])

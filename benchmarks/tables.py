@@ -43,7 +43,7 @@ def show(table: Table) -> RichTable:
     for index, (name, kind) in enumerate(table.columns):
         shown.add_column(name, justify="left" if kind == "text" else "right", overflow="fold", ratio=1 - min(index, 1))
     for row in table.rows:
-        shown.add_row(*(escape(text) for text in _cells(table, row)))  # brackets are no markup
+        shown.add_row(*(escape(text) for text in _cells(table, row)))  # brackets are not markup
     return shown
 
 

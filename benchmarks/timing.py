@@ -1,4 +1,4 @@
-"""Timing of programs in turn, so that a busy machine slows all alike; what JAX compiles; processes of their own."""
+"""Timing of programs in turn, so that a busy machine slows all alike; JAX's compilations; separate processes."""
 
 import json
 import os
@@ -76,5 +76,5 @@ def run_process(code: str, argument: Any) -> Any:
 
 
 def without_cache() -> dict[str, str]:
-    """Return this process's environment variables but for the cache of compiled programs."""
+    """Return this process's environment variables, except those of the cache of compiled programs."""
     return {name: value for name, value in os.environ.items() if not name.startswith("JAX_COMPILATION_CACHE")}

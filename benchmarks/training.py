@@ -1,4 +1,4 @@
-"""Training speed: purerl with the settings of published benchmarks, alone or beside others."""
+"""Training speed: purerl with the settings of published benchmarks, alone or compared with others."""
 
 import dataclasses
 import functools
@@ -217,7 +217,7 @@ measure_brax, measure_craftax, measure_jaxmarl, measure_pgx = (
 
 
 def measure_host(request: Request) -> list[Table]:
-    """Return the speed on environments that run on the host, which step beside learning."""
+    """Return the speed on host environments, which step while the agent learns."""
     return [contest_table("Training on host environments, compilation left out", HOST, request)]
 
 
@@ -227,7 +227,7 @@ def measure_evolution(request: Request) -> list[Table]:
 
 
 def contest_table(title: str, problems: Sequence[Problem], request: Request) -> Table:
-    """Return the speed on some problems, alone or beside the opponents that can do them."""
+    """Return the speed on some problems, alone or compared with the opponents that can solve them."""
     rows = []
     for given in problems:
         _, cls = registry.algorithm(given.algorithm)

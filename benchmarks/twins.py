@@ -1,4 +1,4 @@
-"""Whether an environment of another suite that is the same task is learned alike: native MinAtar beside pgx's own."""
+"""Check that the same task is learned equally well in two suites: native MinAtar compared with pgx's."""
 
 import tempfile
 from pathlib import Path
@@ -19,7 +19,7 @@ TWINS = {  # native -> the other, both with sticky actions of 0.1 and six action
     "Seaquest-MinAtar": "pgx/minatar-seaquest",
     "SpaceInvaders-MinAtar": "pgx/minatar-space_invaders",
 }
-PARAMETERS = {"use_minimal_action_set": False, "time_limit": 1_000_000}  # of the others; native games have no limit
+PARAMETERS = {"use_minimal_action_set": False, "time_limit": 1_000_000}  # for pgx's games; native games have no limit
 STEPS = 1_000_000
 SEEDS = 5
 SETTINGS = {

@@ -1,1 +1,1 @@
-"""What goes wrong on purpose, and whether purerl comes through: `python -m benchmarks faults --minutes 30`."""
+"""Fault injection, and whether purerl survives it: `python -m benchmarks faults --minutes 30`."""

@@ -69,14 +69,14 @@ DAMAGES = (cut, emptied, binary, removed, flipped, huge, a_folder)
 
 
 def measure(request: Request) -> list[Table]:
-    """Damage folders until the time is up."""
+    """Damage folders until the time limit."""
     with tempfile.TemporaryDirectory(prefix="faults-", ignore_cleanup_errors=True) as folder:
         stopped = {kind: _Stopped(Path(folder) / kind, *FOLDERS[kind]) for kind in FOLDERS}
         return campaign("damaged folders", cases(stopped), request.seconds(0.25))
 
 
 class _Stopped:
-    """A job that was stopped on its way, and what it comes to if it goes on undisturbed."""
+    """A job that was stopped midway, and its result if it resumes undisturbed."""
 
     def __init__(self, folder: Path, program: str, until: str):
         text, _ = PROGRAMS[program]
@@ -96,11 +96,11 @@ class _Stopped:
             raise RuntimeError(f"the undisturbed job fails: {whole}")
 
     def resume(self, folder: Path) -> runner.Done:
-        """Go on in a folder."""
+        """Resume in a folder."""
         return runner.run(self.command, "--resume", str(folder), "--plain", "--no-cache")
 
     def files(self) -> list[str]:
-        """Return the files, of the newest checkpoint one of each kind."""
+        """Return the files, including one of each kind from the newest checkpoint."""
         newest = max((self.folder / "checkpoints").glob("[0-9]*[0-9]"))
         checkpoint = {_kind(path): path for path in sorted(newest.rglob("*")) if path.is_file()}
         others = [path for path in self.folder.iterdir() if path.is_file()]
@@ -167,7 +167,7 @@ def _read(job: _Stopped, file: str, damage: Damage, chance: random.Random, work:
     shutil.copytree(job.end, work / "job")
     shutil.copytree(job.end, work / "other")
     damaged = work / "job" / file
-    if not damaged.exists():  # of an earlier checkpoint
+    if not damaged.exists():  # the file belongs to an earlier checkpoint
         damaged = min(max((work / "job" / "checkpoints").glob("[0-9]*[0-9]")).rglob(Path(file).name), default=damaged)
     if not damaged.exists():
         damaged = work / "job" / "metrics.csv"

@@ -22,7 +22,7 @@ PROGRAM = "train"
 
 
 def measure(request: Request) -> list[Table]:
-    """Make each fault once, or until the time is up."""
+    """Make each fault once, or until the time limit."""
     with tempfile.TemporaryDirectory(prefix="faults-", ignore_cleanup_errors=True) as folder:
         return campaign("disk and memory", cases(References(Path(folder))), request.seconds(0.1))
 

@@ -15,12 +15,12 @@ from benchmarks.tables import Table
 FLAGS = f"{SMALL} --rollout-length 8 --total-timesteps 160 --eval-episodes 2 --evaluations 1 --log-interval 4"
 SAMPLERS = ("serial", "batched", "alternating", "async", "inside")
 TIME_LIMIT = 5.0  # seconds that a step of an environment may take
-GOES_ON = ("NaN reward", "infinite reward", "NaN observation", "NaN in reset")  # told as a failed seed
+GOES_ON = ("NaN reward", "infinite reward", "NaN observation", "NaN in reset")  # reported as a failed seed
 EXITS = "os._exit in step"
 
 
 def measure(request: Request) -> list[Table]:
-    """Train in them until the time is up."""
+    """Train in them until the time limit."""
     return campaign("broken environments", cases(), request.seconds(0.12))
 
 

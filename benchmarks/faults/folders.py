@@ -1,4 +1,4 @@
-"""Crafted folders: whatever they name, nothing of it runs, is written elsewhere, or reaches the terminal."""
+"""Crafted folders: nothing that they name runs, is written elsewhere or reaches the terminal."""
 
 import html
 import json
@@ -83,7 +83,7 @@ def _more(text: str) -> Callable[[Path], None]:
 
 
 def _modules(folder: Path) -> None:
-    """Modules beside the run."""
+    """Add modules next to the run."""
     for name in ("click", "numpy", "jax", "sitecustomize", "orbax", "crafted", "matplotlib"):
         (folder / f"{name}.py").write_text(MODULE.format(mark=str(folder.parent / "mark")))
 

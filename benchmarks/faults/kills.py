@@ -1,4 +1,4 @@
-"""Kills and signals at random moments of trainings, sweeps and evolutions, which are then resumed."""
+"""Kills and signals at random moments of training runs, sweeps and evolutions, which are then resumed."""
 
 import itertools
 import random
@@ -52,7 +52,7 @@ NOTICE_SECONDS = distributed.START_SECONDS  # others wait so long for one that d
 
 
 def measure(request: Request) -> list[Table]:
-    """Strike jobs until the time is up."""
+    """Strike jobs until the time limit."""
     with tempfile.TemporaryDirectory(prefix="faults-", ignore_cleanup_errors=True) as folder:
         references = References(Path(folder))
         return campaign("kill -9 and signals", cases(references), request.seconds(0.4))

@@ -5,7 +5,7 @@ from typing import NamedTuple
 SMALL = "--num-envs 2 --hidden-sizes 4 --plain --no-cache"
 OFTEN = "--evaluations 2 --eval-episodes 2 --checkpoint-interval 0"
 EACH = f"{SMALL} {OFTEN} --log-interval 2"
-BOTH = f"{EACH} --seeds 2"  # which two devices share
+BOTH = f"{EACH} --seeds 2"  # settings that two devices can share
 REPLAY = "--rollout-length 2 --replay-capacity 64 --learning-starts 8 --batch-size 4"
 HOST = f"{EACH} --rollout-length 4 --total-timesteps 320 --num-minibatches 1 --num-epochs 1"
 SWEEP = f"sweep a2c Catch {SMALL} --rollout-length 4 --seeds 1 --points 4 --over learning_rate=1e-3:1e-2"

@@ -1,4 +1,4 @@
-"""The memory of each kind of job while it logs, evaluates and saves at every step, for as long as it is told.
+"""The memory of each kind of job while it logs, evaluates and saves at every step, for a given time.
 
     python -m benchmarks.faults.leaks --seconds 60 --only host
 
@@ -20,16 +20,16 @@ from benchmarks.faults.kinds import KINDS
 from benchmarks.faults.runner import Running
 
 LONG = {r"--total-timesteps \d+": "--total-timesteps 10000000", r"--generations \d+": "--generations 10000"}
-TRIALS = {r"--trials \d+": "--trials 20000", r"--method": "--chunk 1 --method"}  # as short as before
+TRIALS = {r"--trials \d+": "--trials 20000", r"--method": "--chunk 1 --method"}  # each trial as short as before
 ENDLESS = {  # the first word that a job's words hold -> lengths in them -> those of a job that does not end
     "pbt": LONG,
     "halving": {r"--trials \d+": "--trials 2000", r"--rungs": "--slots 1 --rungs"},
     "sweep": TRIALS,
-    "evolve": {r"--generations \d+": "--generations 10000"},  # of lifetimes as short as before
+    "evolve": {r"--generations \d+": "--generations 10000"},  # lifetimes are as short as before
     "train": LONG | {r"--evaluations \d+": "--evaluations 10000000"},
 }
 POINTS = 6
-START_SECONDS = 300.0  # that a job may take to begin
+START_SECONDS = 300.0  # time limit for a job to begin
 
 
 def endless(words: str) -> list[str]:

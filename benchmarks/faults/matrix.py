@@ -2,8 +2,8 @@
 
     python -m benchmarks.faults.matrix --minutes 30 --out faults.jsonl
 
-A line of the file is a case: those that it holds are not tried again. Every job is resumed without faults in the end,
-and must come to the same result as an undisturbed one.
+Each line of the file is a case; cases that it already holds are skipped. At the end, every job is resumed without
+faults and must reach the same result as an undisturbed one.
 """
 
 import argparse
@@ -36,7 +36,7 @@ CALLS = {  # call -> what may come of it
     "open": ("EMFILE", "EIO", "ENOSPC", "EINTR"),
 }
 DEATHS = (("write", "torn"), ("write", "kill"), ("fsync", "kill"), ("rename", "kill"), ("mkdir", "kill"))
-UNHEARD = ("EINTR", "half")  # what a call is repeated after
+UNHEARD = ("EINTR", "half")  # errors after which a call is repeated
 DAY = 86_400
 RESUME = ("--plain", "--no-cache")
 
@@ -253,7 +253,7 @@ FAULTS |= {
 
 
 def spread(cases: list[Case]) -> list[Case]:
-    """Return cases in a random order in which the kinds take turns, so that each part of them is of all kinds."""
+    """Return cases in a random order in which the kinds alternate, so that every part of it contains all kinds."""
     random.Random(0).shuffle(cases)
     turns = dict[str, list[Case]]()
     for case in cases:
@@ -262,7 +262,7 @@ def spread(cases: list[Case]) -> list[Case]:
 
 
 def main() -> None:
-    """Try cases until the time is up."""
+    """Try cases until the time limit."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--minutes", type=float, default=30.0)
     parser.add_argument("--out", type=Path, default=Path("faults.jsonl"), help="one line for each case")

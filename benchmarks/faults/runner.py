@@ -66,10 +66,10 @@ class Running:
         """Start it.
 
         Args:
-          words: after `purerl`.
-          env: variables to set, or, where None, to take away.
-          cwd: the current folder.
-          limits: of the operating system, such as {"RLIMIT_NOFILE": 24}.
+          words: arguments after `purerl`.
+          env: environment variables to set, or to remove if None.
+          cwd: working directory of the command.
+          limits: resource limits of the operating system, such as {"RLIMIT_NOFILE": 24}.
           strike: after so many file operations within a folder, the process ends itself by SIGKILL; 0: never.
           within: that folder.
           first: is called in the process before the command.

@@ -96,7 +96,7 @@ PLACES = {
 
 
 def measure(request: Request) -> list[Table]:
-    """Train in each once, or until the time is up."""
+    """Train in each once, or until the time limit."""
     return campaign("surroundings", cases(), request.seconds(0.13))
 
 

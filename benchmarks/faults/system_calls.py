@@ -24,7 +24,7 @@ class Fault(NamedTuple):
     """What happens to the calls of one kind on the files of a folder."""
 
     call: str  # write, rename, fsync, mkdir or open; all
-    error: str  # of `ERRORS`
+    error: str  # a key of `ERRORS`
     nth: int  # the first one it happens to
     within: str  # the folder
     marks: str  # a file that gets the first letter of each

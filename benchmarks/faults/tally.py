@@ -1,4 +1,4 @@
-"""Counts what came of each try, and what two folders of the same job differ in."""
+"""Counts the outcomes of tries, and compares two folders of the same job."""
 
 import csv
 import json
@@ -31,7 +31,7 @@ class Verdict(NamedTuple):
     lost: str = ""  # what is missing or wrong without a word; "" if nothing is
     other: str = ""  # another failure, such as a process that hangs
     traceback: bool = False
-    command: str = ""  # of a failure
+    command: str = ""  # the command that failed
 
     @property
     def failed(self) -> bool:
@@ -152,7 +152,7 @@ def _same(one: Path, two: Path) -> bool:
             )
     if one.suffix == ".json":
         return _untimed(json.loads(one.read_text())) == _untimed(json.loads(two.read_text()))
-    if one.suffix == ".toml":  # how many devices a job was to have is no part of what it came to
+    if one.suffix == ".toml":  # the requested number of devices is not a part of the result
         texts = (path.read_text(encoding="utf-8").splitlines() for path in (one, two))
         first, second = ([line for line in text if not line.startswith("devices = ")] for text in texts)
         return first == second

@@ -3,8 +3,8 @@
 A script of this folder reads a task, builds it and answers {"compile": seconds}. Then, for every line with a seed, it
 trains once and answers {"seconds": ..., "return": ..., "memory": ..., "curve": [[environment steps, return], ...]}:
 `memory` is the most bytes that the process has had by then, and the curve is empty unless the line says "SEED curve".
-Output of libraries goes to stderr. The scripts run in a Python of their own, each beside this file, and import nothing
-of purerl.
+Output of libraries goes to stderr. Each script runs in its own Python, next to this file, and imports nothing from
+purerl.
 """
 
 import json
@@ -27,8 +27,8 @@ def serve(
     Args:
       build: task -> (compile seconds, a call that trains from a seed until all that it computes is there).
       read: the result of such a call -> the return that was reached. It is not timed.
-      time_of: the result -> its seconds, where the call compiles anew; the clock's around the call if none is given.
-      curve: the result -> what evaluations on the way, or at the end, reached, if there are any.
+      time_of: the result -> its seconds, if each call compiles again. Default: wall-clock time of the call.
+      curve: the result -> the returns of evaluations during or after the run, if there are any.
     """
     answers = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)
@@ -69,7 +69,7 @@ def compiled(
 
 
 def compiled_seeds(train: Callable[[Any], Any], task: dict[str, Any]) -> tuple[float, Callable[[int], Any]]:
-    """Return (seconds it took to compile, seed -> result) of a training from a key, for one or several seeds."""
+    """Return (seconds it took to compile, seed -> result) of a training run from a key, for one or several seeds."""
     import jax
 
     several = jax.vmap(train) if task["seeds"] > 1 else lambda keys: train(keys[0])
@@ -85,14 +85,14 @@ def renamed(settings: dict[str, Any], names: str) -> dict[str, Any]:
 
 
 def name_in_suite(task: dict[str, Any]) -> str:
-    """Return the environment's name in its suite: "ant" of "brax/ant"."""
+    """Return the environment's name in its suite: "ant" for "brax/ant"."""
     return task["environment"].partition("/")[2]
 
 
 def last_tenth(returns: Any, done: Any, tail: int = 0) -> float:
     """Return the mean of the returns [updates, ...] of the episodes that ended in the last tenth of the updates.
 
-    The last `tail` of them, where it is given; NaN if no episode ended.
+    If `tail` is given, only the last `tail` of them count. NaN if no episode ended.
     """
     import numpy as np
 

@@ -1,6 +1,6 @@
 """brax's own PPO and SAC, on brax's environments, patched for a JAX without `jax.device_put_replicated`.
 
-Each call compiles anew, so a training is timed by brax's own clock: the speed of its last part, which is compiled.
+Each call compiles again, so brax's own clock times a training run: the speed of its last part, which is compiled.
 """
 
 from typing import Any, NamedTuple
@@ -21,7 +21,7 @@ LAYERS = {  # the arguments of its networks that the hidden sizes become
     "ppo": ("policy_hidden_layer_sizes", "value_hidden_layer_sizes"),
     "sac": ("hidden_layer_sizes",),
 }
-REWARD_SCALING = {  # of its notebook, where purerl divides rewards by their spread
+REWARD_SCALING = {  # scales of its notebook; purerl divides rewards by their standard deviation instead
     "ant": 10.0,
     "halfcheetah": 1.0,
     "hopper": 30.0,
@@ -32,7 +32,7 @@ REWARD_SCALING = {  # of its notebook, where purerl divides rewards by their spr
 
 
 class Training(NamedTuple):
-    """The course of one training."""
+    """The course of one training run."""
 
     rates: list[float]  # environment steps per second between evaluations, the first with compilation
     curve: list[tuple[int, float]]  # (environment steps, mean return) of each evaluation
@@ -45,7 +45,7 @@ class Unevaluated:
         """Compile nothing."""
 
     def run_evaluation(self, params: Any, training_metrics: dict[str, Any], **_: Any) -> dict[str, Any]:
-        """Return what training tells."""
+        """Return what training reports."""
         return training_metrics
 
 

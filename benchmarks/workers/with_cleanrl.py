@@ -1,7 +1,7 @@
 """CleanRL's PPO on EnvPool's Atari and SAC on MuJoCo, from a checkout of its repository.
 
 Its scripts read a command line and write for TensorBoard: their arguments are set here, and what they write is kept.
-The scripts run whole for each training, so one is timed by the speed that it tells itself at its end.
+Each training run executes the complete script, so its time follows from the speed that the script reports at its end.
 """
 
 import dataclasses
@@ -26,9 +26,9 @@ WRITTEN: dict[str, list[tuple[int, float]]] = {}  # what it writes, by name: (en
 
 
 class Done(NamedTuple):
-    """A training at its end."""
+    """A finished training run."""
 
-    steps: int  # of the environment
+    steps: int  # environment steps
     speed: float  # steps/s
     episodes: list[tuple[int, float]]  # (environment steps, return) as each one ended
 
@@ -37,7 +37,7 @@ class SummaryWriter:
     """Takes the place of TensorBoard's."""
 
     def __init__(self, *_: Any):
-        """Forget what an earlier training wrote."""
+        """Forget what an earlier training run wrote."""
         WRITTEN.clear()
 
     def add_scalar(self, name: str, value: Any, step: int) -> None:
@@ -90,7 +90,7 @@ def curve(done: Done) -> list[tuple[int, float]]:
 
 
 def time_of(done: Done) -> float:
-    """Return the seconds of a training, by its own speed."""
+    """Return the seconds of a training run, from the speed that it reports."""
     return done.steps / done.speed
 
 

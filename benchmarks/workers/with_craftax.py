@@ -1,7 +1,7 @@
-"""The PPO of Craftax_Baselines, from a checkout of its repository, with memory (`ppo_rnn.py`) and without (`ppo.py`).
+"""The PPO of Craftax_Baselines, from a checkout of its repository: recurrent (`ppo_rnn.py`) or not (`ppo.py`).
 
-It reports to Weights & Biases, which is replaced by a list. Layers are tanh without memory and ReLU with it, three and
-two in each of policy and value, all of one width.
+It reports to Weights & Biases, which is replaced with a list. Policy and value each have three tanh layers without
+recurrence, or two ReLU layers with it, all of the same width.
 """
 
 import importlib

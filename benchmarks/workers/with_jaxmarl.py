@@ -1,7 +1,7 @@
 """JaxMARL's own baselines, from a checkout of its repository: IPPO, MAPPO and QMIX.
 
-Its scripts read a command line and report to Weights & Biases; the reports are kept here, the rest is replaced by
-nothing, as are its plots.
+Its scripts read a command line and report to Weights & Biases. The reports are kept here; the rest, plots included, is
+replaced with stubs.
 """
 
 import importlib
@@ -26,8 +26,8 @@ Q_LEARNING = SHARED + (
     "exploration_fraction=EPS_DECAY rnn_size=HIDDEN_SIZE mixing_size=MIXER_EMBEDDING_DIM"
 )
 QMIX = {"MIXER_HYPERNET_HIDDEN_DIM": 128, "MIXER_INIT_SCALE": 0.001}  # as it ships them
-REPORTED = ("test_returned_episode_returns", "returns", "returned_episode_returns")  # the first of these that it tells
-REPORTS: list[float] = []  # the mean return of each update, in the order in which they were told
+REPORTED = ("test_returned_episode_returns", "returns", "returned_episode_returns")  # the first that it reports
+REPORTS: list[float] = []  # the mean return of each update, in the order of the reports
 
 
 class Baseline(NamedTuple):
@@ -36,7 +36,7 @@ class Baseline(NamedTuple):
     script: str
     scale: int  # its reports are so many times the mean reward of an agent
     network: str = ""  # its class in the script; "": the script plays by itself as it trains
-    params: Callable[[Any], Any] = lambda state: state[0][0].params  # of the state in which its loop ends
+    params: Callable[[Any], Any] = lambda state: state[0][0].params  # parameters from the final state of its loop
     memory: bool = True
     masked: bool = False  # whether some actions are illegal
 

@@ -1,8 +1,8 @@
 """pgx's own examples, PPO and AlphaZero, from a checkout of its repository.
 
-They read a command line, report to Weights & Biases and play against a baseline that they download: nothing stands for
-these. Multilayer perceptrons of the task's sizes stand for their networks; PPO's updates are one program, without the
-evaluation after each; AlphaZero's loop is as theirs, on the host, without `device_put_replicated`, which JAX dropped.
+They read a command line, report to Weights & Biases and play against a baseline that they download; stubs replace all
+three. Multilayer perceptrons of the task's sizes replace their networks. PPO's updates are one program, without the
+evaluation after each. AlphaZero's loop runs on the host like theirs, without `device_put_replicated`, which JAX lacks.
 """
 
 import sys
@@ -140,7 +140,7 @@ def build(task: dict[str, Any]) -> tuple[float, Any]:
 
 
 def read(done: Any) -> float:
-    """Return what PPO's own evaluation says; of self-play there is no return."""
+    """Return the result of PPO's own evaluation; NaN for self-play, which has no return."""
     if len(done) == 2:
         return float("nan")
     example, params, key = done

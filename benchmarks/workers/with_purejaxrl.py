@@ -1,10 +1,10 @@
 """PureJaxRL from a checkout, patched for the current JAX and gymnax, which are newer than it.
 
-The patches: `jax.tree_map`, which is `jax.tree.map` now; gymnax's step, which returns termination and truncation as two
+The patches: `jax.tree_map`, renamed `jax.tree.map`; gymnax's step, which returns termination and truncation as two
 values; and packages that it imports for environments other than these.
 
-To evolve LPO, whose own code needs a JAX of 2022, the drift of a candidate takes the place of the clip in its PPO, and
-evosax searches: what its authors propose for objectives.
+LPO's own code needs a JAX of 2022. To evolve LPO, a candidate's drift therefore replaces the clip in PureJaxRL's PPO,
+and evosax searches, as its authors propose for objectives.
 """
 
 import sys
@@ -133,10 +133,10 @@ def generation(settings: dict[str, Any], checkout: Path, task: dict[str, Any]) -
 
 
 def read(done: Any) -> float:
-    """Return the mean return over the end of the run; of candidates over the whole run."""
+    """Return the mean return over the end of the run, or over the whole run for an evolution's candidates."""
     import numpy as np
 
-    if "fitness" in done:  # of an evolution's candidates
+    if "fitness" in done:  # an evolution's candidates
         return float(np.mean(done["fitness"]))
     metrics = done["metrics"]
     if "returns" in metrics:  # DQN's, of each environment's last episode

@@ -75,11 +75,11 @@ def on_host(trainer: Any, steps: int, num_updates: int) -> tuple[float, Any]:
 
 
 def read(done: Any) -> float:
-    """Return the mean return over the end of the run, and over the seeds; of candidates over the whole run."""
+    """Return the mean return over seeds and the end of the run, or the whole run for an evolution's candidates."""
     import numpy as np
 
     told, _ = done
-    if hasattr(told, "fitness"):  # of an evolution's candidates
+    if hasattr(told, "fitness"):  # an evolution's candidates
         return float(np.mean(told.fitness))
     returns = episode_returns(told)
     return last_tenth(returns, ~np.isnan(returns))

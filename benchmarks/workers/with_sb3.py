@@ -12,7 +12,7 @@ NAMES = (  # purerl's = theirs
     "learning_starts=learning_starts exploration_fraction=exploration_fraction epsilon_end=exploration_final_eps "
     "epsilon_start=exploration_initial_eps tau=tau"
 )
-ARGUMENTS = {  # of each algorithm, among these
+ARGUMENTS = {  # arguments of each algorithm, among these
     "ppo": "n_epochs n_steps gae_lambda clip_range ent_coef vf_coef max_grad_norm",
     "dqn": "batch_size max_grad_norm buffer_size learning_starts exploration_fraction exploration_final_eps "
     "exploration_initial_eps tau",

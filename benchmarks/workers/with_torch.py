@@ -1,4 +1,4 @@
-"""PyTorch's layers, forward or trained by Adam, as many threads as it takes by itself."""
+"""PyTorch's layers, forward or trained by Adam, with PyTorch's default number of threads."""
 
 import time
 from typing import Any

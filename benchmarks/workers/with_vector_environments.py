@@ -1,7 +1,7 @@
 """Environments on the host under random actions: Gymnasium's vector environments, or EnvPool's in its own threads.
 
-A "training" steps for the seconds of the task's settings, and its answer is the number of steps in place of a return.
-Actions are drawn beforehand.
+A "training run" steps for the seconds of the task's settings and answers with the number of steps instead of a return.
+Actions are sampled beforehand.
 """
 
 import time
@@ -9,7 +9,7 @@ from typing import Any
 
 from protocol import serve
 
-SHARE = 0.05  # of the time, between two looks at the clock
+SHARE = 0.05  # fraction of the time between two looks at the clock
 
 
 def make(task: dict[str, Any]) -> Any:
