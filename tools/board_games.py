@@ -1,11 +1,11 @@
-"""Games in turns, learned by self-play, as they are published in `results/games/`.
+"""Turn-based games, learned by self-play, as published in `results/games/`.
 
-    python tools/board_games.py ppo-pgx-tic_tac_toe        train or go on, play, and write the result
+    python tools/board_games.py ppo-pgx-tic_tac_toe        train or resume, play, and write the result
     python tools/board_games.py --all
 
-The settings are those of `configs/`, with --self-play 8. Then each seed plays 500 games from either seat against
-players without a run, of which a perfect one is for small games, and its scores are written; the best seed is kept in
-`zoo/`, to be played against: `purerl play pgx/connect_four --against zoo/alphazero-pgx-connect_four`.
+The settings are those of `configs/`, with --self-play 8. After training, each seed plays 500 games from either seat
+against players without a run (a perfect player only in small games), and its scores are written. The best seed is kept
+in `zoo/`. To play against it: `purerl play pgx/connect_four --against zoo/alphazero-pgx-connect_four`.
 """
 
 import argparse
@@ -58,7 +58,7 @@ BOARD_GAMES = (
 
 
 def train(game: BoardGame, changes: dict[str, Any], folder: Path) -> int:
-    """Train the agents of a game, or go on; return the exit code."""
+    """Train the agents of a game, or resume; return the exit code."""
     if folder.exists():
         return opening.resume(folder, plain=True)
     flags = {"seeds": game.seeds, "self_play": SELVES, "evaluations": 0, "checkpoint_interval": 300, **changes}

@@ -1,4 +1,4 @@
-"""Every id of a suite, made, checked and trained on, each in a process of its own, as reported in `results/suites/`.
+"""Make, check and train on every id of a suite, each in a separate process, as reported in `results/suites/`.
 
 python tools/check_suite.py gymnax
 python tools/check_suite.py brax --env.backend spring --only 'inverted*' --out brax-spring.json
@@ -31,12 +31,12 @@ from purerl.reporting import summary
 from purerl.reporting.files import write_whole
 from purerl.spaces import Box, Discrete
 
-STEPS = 2_048  # environment steps of a training
-CHECKED_STEPS = 32  # of random play
+STEPS = 2_048  # environment steps of a training run
+CHECKED_STEPS = 32  # steps of random play
 SMALL = {"num_envs": 8, "network": "mlp", "hidden_sizes": (16,), "total_timesteps": STEPS}
 ON_POLICY = {"rollout_length": 32, "num_minibatches": 2, "num_epochs": 1}
 OFF_POLICY = {"replay_capacity": 1_024, "learning_starts": 256, "batch_size": 32}
-ALGORITHMS = {  # by the kind of the action space: two that learn in different ways
+ALGORITHMS = {  # by kind of action space: two algorithms that learn differently
     Discrete: {"ppo": ON_POLICY, "dqn": OFF_POLICY},
     Box: {"ppo": ON_POLICY, "sac": OFF_POLICY},
     None: {"ppo": ON_POLICY, "a2c": {"rollout_length": 32}},
@@ -54,15 +54,15 @@ def check_suite(
     only: Sequence[str] = (),
     fields: Mapping[str, Any] = MappingProxyType({}),
 ) -> dict[str, Any]:
-    """Check every id of a suite, one after the other; what the file holds already is not done again.
+    """Check every id of a suite, one after the other; ids that the file already holds are skipped.
 
     Args:
-      suite: of `purerl.catalog.environments.SUITES`, or "native".
-      file: JSON, written anew after each id: what was found, with versions and date.
-      limit: seconds that an id may take.
-      tell: is given a line for each id.
-      only: patterns, such as "MiniGrid-*"; of these ids alone, the suite's name left out. None: all.
-      fields: parameters that every id is made with.
+      suite: a name in `purerl.catalog.environments.SUITES`, or "native".
+      file: the JSON report, rewritten after each id: results, versions and date.
+      limit: time limit per id, in seconds.
+      tell: called with one line per id.
+      only: patterns of the ids to check, without the suite's name, such as "MiniGrid-*". Empty: all.
+      fields: environment parameters for every id.
 
     Returns:
       What the file holds: {"suite", "package", "fields", "offered": number of the suite's ids, "versions", "date",

@@ -1,11 +1,11 @@
 """Discovered objectives, as they are published in `results/objectives/`.
 
-python tools/discoveries.py                     all that is missing: evolve, tune PPO, train on every task, the page
+python tools/discoveries.py                     everything missing: evolve, tune PPO, train on every task, the page
 python tools/discoveries.py --only actor-critic these discoveries or ablations, separated by commas
-python tools/discoveries.py --page              the page alone, from the files
+python tools/discoveries.py --page              only the page, from the files
 
-A stopped evolution is resumed. A score that is there stays, so that discoveries can be added one by one. Every method
-trains with the same config, from the same keys; PPO is tuned with as many training runs as an evolution had.
+A stopped evolution is resumed. Existing scores are kept, so you can add discoveries one by one. Every method trains
+with the same config and keys; PPO is tuned with as many training runs as an evolution had.
 """
 
 import argparse
@@ -27,7 +27,7 @@ from purerl.evolution.evolve import load
 from purerl.settings import objective_file
 
 RUNS = Path("runs") / "objectives"
-RULE_CONFIG = {  # of agents that learn by a rule, which takes one gradient step per rollout
+RULE_CONFIG = {  # config of agents that learn by a rule, which takes one gradient step per rollout
     name: value for name, value in CONFIG.items() if name not in ("num_epochs", "num_minibatches")
 } | {"rollout_length": 8}
 
@@ -80,7 +80,7 @@ DISCOVERIES = {
         words="--hidden-sizes 32,32 --population 16 --shaping rank --generations 40 --sigma 0.1 "
         "--meta-learning-rate 0.03",
         about="An optimizer that replaces Adam. Its network makes no steps at first. It was evolved on smaller agents.",
-        config={name: value for name, value in CONFIG.items() if name != "learning_rate"},  # which it replaces
+        config={name: value for name, value in CONFIG.items() if name != "learning_rate"},  # which OPEN replaces
     ),
 }
 ABLATIONS = {  # evolutions of "lpo" with one change each

@@ -1,6 +1,6 @@
 """The scores of discovered objectives and of their rivals: PPO, DPO and a PPO tuned with as many training runs.
 
-Every method trains with the same config, from the same keys, on the tasks of the evolutions and on unseen ones.
+Every method trains with the same config and keys, on the tasks of the evolutions and on unseen tasks.
 """
 
 import dataclasses
@@ -30,7 +30,7 @@ from purerl.xla import backend
 
 TRAINED = ("CartPole-v1", "Catch", "FrozenLake-v1")
 LIFE = 16_384  # environment steps of a training run in an evolution
-CONFIG = {  # of every training run
+CONFIG = {  # config of every training run
     "num_envs": 16,
     "rollout_length": 32,
     "num_epochs": 4,
@@ -53,7 +53,7 @@ SEEDS = 10
 KIND = "auc"  # the mean return over a training run: what evolutions maximize and PPO is tuned for
 VALUE_CLIP = 0.2  # PPO's default
 TRIALS = 40  # settings of PPO that are tried
-RATES, CLIPS = (5e-4, 5e-2), (0.05, 1.0)  # of those trials, log-uniform; half of them clip the value
+RATES, CLIPS = (5e-4, 5e-2), (0.05, 1.0)  # ranges of those trials, log-uniform; half of the trials clip the value
 
 
 class Method(NamedTuple):
@@ -61,7 +61,7 @@ class Method(NamedTuple):
 
     factory: AlgorithmFactory
     config: Any
-    loss: Any = None  # of PPO; methods that differ in it alone share a compiled program
+    loss: Any = None  # loss of PPO; methods that differ only in the loss share a compiled program
 
 
 def ppo_by(loss: Any, learning_rate: Any = CONFIG["learning_rate"]) -> Method:

@@ -1,7 +1,7 @@
 """Write envs/README.md, the table of all environments: `python tools/environments_table.py [--measure]`.
 
-Everything comes from the registry, the environments' spaces and their docstrings. Without --measure the speeds are
-those of the present page.
+Everything comes from the registry, the environments' spaces and their docstrings. Without --measure, the speeds are
+copied from the present page.
 """
 
 import argparse
@@ -189,7 +189,7 @@ def read(text: str) -> tuple[dict[str, str], str]:
 
 def measure() -> tuple[dict[str, str], str]:
     """Measure every native environment; return its speed by id, and the machine."""
-    sys.path.append(str(PAGE.parents[1]))  # benchmarks/ is no part of the package
+    sys.path.append(str(PAGE.parents[1]))  # benchmarks/ is not a part of the package
     from benchmarks import environments
     from benchmarks.timing import processor_seconds
 

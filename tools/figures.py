@@ -1,4 +1,4 @@
-"""The figures that are published in `results/`: algorithms and tasks, with the returns that others publish."""
+"""The figures published in `results/`: algorithms and tasks, with the returns published by others."""
 
 import dataclasses
 import re
@@ -17,10 +17,10 @@ MINATAR = {  # game -> PPO's return elsewhere, and where
     "Seaquest": ("about 54 at 2e7 frames", "Pgx"),
     "SpaceInvaders": ("145 to 152 at 2e7 frames", "Pgx"),
 }
-SEEDS = 5  # of games
+SEEDS = 5  # seeds per MinAtar game
 BRAX = ("ant", "halfcheetah", "hopper", "walker2d", "reacher", "inverted_double_pendulum")
 BRAX_SAC = ("halfcheetah", "inverted_double_pendulum")
-BY_BRAX = {  # with the rate and the bonus of our settings its ant reaches -41 to 16 in a million steps
+BY_BRAX = {  # with our learning rate and entropy bonus, brax's ant reaches -41 to 16 in a million steps
     "learning_rate": 3e-4,
     "learning_rate_schedule": "constant",
     "entropy_coefficient": 1e-2,
@@ -35,8 +35,8 @@ LONG_MUJOCO = {  # half a gradient step for each step of an environment, so that
     "num_gradient_steps": 2,
     "replay_capacity": 1_000_000,
 }
-BY_CLEANRL = {"learning_rate": 3e-4}  # by 1e-3 TD3 ends at 1717 on Hopper
-ROWS = 100  # of a curve
+BY_CLEANRL = {"learning_rate": 3e-4}  # with 1e-3, TD3 ends at 1717 on Hopper
+ROWS = 100  # rows per curve
 GYMNAX_LIMITS = {"Breakout": {"time_limit": 1000}, "Freeway": {}, "SpaceInvaders": {"time_limit": 1000}}
 MEMORY = ("TMaze", "RepeatPrevious", "Autoencode", "PositionOnlyCartPole")
 CONTINUOUS = ("vmpo", "mpo", "ddpg", "d4pg", "td3", "sac", "tqc", "redq", "crossq")
@@ -50,12 +50,12 @@ class Figure(NamedTuple):
     algorithm: str
     reference: str = ""  # a return that others publish, with their own settings
     source: str = ""  # who
-    source_algorithm: str = ""  # theirs, where that is another
+    source_algorithm: str = ""  # the source's algorithm, if it differs
     variant: str = ""  # the name of the changes
     changes: dict[str, Any] = {}  # noqa: RUF012  (settings of the variant)
     seeds: int = 10
     judged: dict[str, Any] = {}  # noqa: RUF012  (parameters of the environment at the end, where they learn in another)
-    peer: str = ""  # whose own trainer makes the curve, by `peer_curves.py`
+    peer: str = ""  # framework whose own trainer makes the curve, by `peer_curves.py`
 
     @property
     def level(self) -> float:
@@ -121,7 +121,7 @@ def _exploration(task: str) -> list[Figure]:
 def _beside(ours: Figure, peer: str, **changes: Any) -> list[Figure]:
     """Return a figure and that of a peer's own trainer, which trains its seeds one after the other.
 
-    `changes` are settings of the peer alone: those that it ships with, where it learns more by them than by ours.
+    `changes` apply only to the peer: the settings that it ships with, if it learns more with them than with ours.
     """
     return [ours, ours._replace(seeds=min(ours.seeds, 2), peer=peer, changes=ours.changes | changes)]
 
@@ -146,7 +146,7 @@ def _mujoco(task: str, algorithm: str) -> list[Figure]:
 
 
 def _craftax() -> list[Figure]:
-    """Return PPO's figures of Craftax: of a million steps without and with memory, and one seed of ten million."""
+    """Return PPO's figures of Craftax: a million steps without and with recurrence; one seed of ten million steps."""
     plain = _three("craftax/Craftax-Classic-Symbolic-v1", "ppo")
     recurrent = {
         "rnn": "gru",
@@ -259,7 +259,7 @@ MISSED = {  # (task, label) -> why the reference is missed
 
 
 def select(tasks: list[str], algorithms: list[str]) -> list[Figure]:
-    """Return the figures of the given tasks and algorithms; of all where none is named.
+    """Return the figures of the given tasks and algorithms; all figures if none is named.
 
     Raises:
       InputError: for a task or an algorithm without a figure, naming the nearest.

@@ -1,6 +1,6 @@
 """Draw the gallery of environments in docs/gallery/: `python tools/gallery.py [ID ...]`.
 
-Each picture is an episode of random play, its first steps, on few colors.
+Each picture shows the first steps of a random episode, in few colors.
 """
 
 import sys

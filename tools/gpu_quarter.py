@@ -1,14 +1,14 @@
-"""A quarter of an hour on a GPU: the group `gpu` of the benchmarks by worth, as far as the minutes go.
+"""A quarter of an hour on a GPU: stages of the benchmark group `gpu`, the most important first, until time runs out.
 
     python tools/gpu_quarter.py pack --checkouts purejaxrl=DIR,purejaxql=DIR,craftax=DIR
     PYTHONPATH=. python tools/gpu_quarter.py run --minutes 12 --out results
     python tools/gpu_quarter.py run --dry
 
-`pack` fills .wheels/ with what a machine with JAX, Flax, PyTorch and pytest on Python 3.12 lacks, checkouts of other
-frameworks included, and prints the command line for that machine, which needs no network then. `run` measures one
-stage after the other, each in a process of its own with its own limit. A stage writes its figures into the machine's
-report as it ends, and is left out where the report has them for this code: another run does the next stages. Time that
-a stage leaves is the next ones'. `--dry` solves tiny problems on any device, to try all of it.
+`pack` fills .wheels/ with everything that a machine with JAX, Flax, PyTorch and pytest on Python 3.12 lacks, including
+checkouts of other frameworks. It prints the command line for that machine, which then needs no network. `run` measures
+one stage after the other, each in a separate process with its own time limit. A stage writes its figures into the
+machine's report when it ends. It is skipped if the report already has its figures for this code, so another run does
+the next stages. Unused time goes to the next stages. `--dry` solves tiny problems on any device, to try all of it.
 """
 
 import argparse
@@ -35,7 +35,7 @@ WHEELS = ROOT / ".wheels"
 SITE = ROOT / "build" / "gpu_quarter"
 LOG = "gpu-quarter.log"
 MINUTES = 12.0
-MOST_BYTES = 64 << 20  # of .wheels/ and the repository's files, which travel together
+MOST_BYTES = 64 << 20  # limit for .wheels/ and the repository's files together
 PLATFORMS = [f"manylinux{kind}_x86_64" for kind in ("_2_28", "_2_27", "_2_24", "_2_17", "2014", "_2_5", "1")]
 PACKAGES = {  # for all, and for one opponent; what they need in turn is there or is listed
     "": (
@@ -67,7 +67,7 @@ class Stage(NamedTuple):
     runs: int = 2
 
 
-STAGES = (  # by worth; the seconds of all are `MINUTES`
+STAGES = (  # the most important first; together they take `MINUTES`
     Stage(name="seeds-2048", seconds=110, against=("purejaxrl",)),
     Stage(name="seeds-10000", seconds=90, against=("purejaxrl",)),
     Stage(name="compile", seconds=50),
@@ -91,7 +91,7 @@ STAGES = (  # by worth; the seconds of all are `MINUTES`
 class Place(NamedTuple):
     """Where a run measures."""
 
-    report: Path  # of the machine
+    report: Path  # report of the machine
     code: str  # a hash of the sources
     dry: bool
     environment: dict[str, str]  # variables of the processes

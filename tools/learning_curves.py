@@ -1,11 +1,11 @@
 """Learning curves of the settings in `configs/`, as they are published in `results/`.
 
-python tools/learning_curves.py CartPole-v1 --algorithms ppo dqn pqn c51 --seeds 10
-python tools/learning_curves.py --all       all that are missing
-python tools/learning_curves.py --table     results/README.md and the pictures, from the files
-python tools/learning_curves.py --check     the first steps again, compared with the published ones
+    python tools/learning_curves.py CartPole-v1 --algorithms ppo dqn pqn c51 --seeds 10
+    python tools/learning_curves.py --all       all missing curves
+    python tools/learning_curves.py --table     results/README.md and the pictures, from the files
+    python tools/learning_curves.py --check     the first steps again, compared with the published ones
 
-A finished curve stays unless --again is given; a stopped one is resumed, and one with fewer seeds gets the others.
+Finished curves are kept unless you pass --again. A stopped one is resumed; one with too few seeds gets the others.
 """
 
 import argparse
@@ -43,8 +43,8 @@ from purerl.types import Algorithm, Config, EnvironmentSpec
 RUNS = Path("runs") / "curves"
 RANDOM_SEEDS = 5
 HOST_SUITES = ("ale", "envpool", "gymnasium")  # their seeds cannot be vmapped
-HOST_EPISODES = 32  # of the random policy and a seed, where environments run on the host
-MOST_BYTES = 1_000_000  # of an agent that ships
+HOST_EPISODES = 32  # episodes of the random policy per seed, for host environments
+MOST_BYTES = 1_000_000  # size limit of an agent that ships
 CHECK_SEEDS = 4
 CHECK_STEPS = 60_000  # environment steps per seed of a check
 
@@ -195,7 +195,7 @@ def play_randomly(
 
 
 class Comparison(NamedTuple):
-    """New seeds beside the published ones, after the same number of steps."""
+    """New seeds compared with the published ones, after the same number of steps."""
 
     figure: Figure
     env_steps: int
@@ -204,7 +204,7 @@ class Comparison(NamedTuple):
 
     @property
     def worse(self) -> bool:
-        """Whether the new mean is below the published one by more than chance explains, z > 4."""
+        """Whether the new mean is significantly below the published one, z > 4."""
         spread = np.hypot(
             np.std(self.new, ddof=1) / len(self.new) ** 0.5, np.std(self.published, ddof=1) / len(self.published) ** 0.5
         )

@@ -3,9 +3,9 @@
     python tools/level_methods.py Maze --seeds 3 --methods dr,accel
     python tools/level_methods.py Maze --seeds 5 --name Maze-160 --env.max_walls 160 --levels-capacity 512
 
-Each method and seed is a run of `purerl train` in its own folder below --runs; one that was stopped goes on where it
-was. Then every agent plays each held-out level, and the table is written as NAME.json, drawn as NAME.png and shown in
-results/README.md. --train METHODS trains those alone, and writes nothing.
+Each method and seed is a run of `purerl train` in its own folder below --runs; a stopped run is resumed. Then every
+agent plays each held-out level, and the table is written as NAME.json, plotted as NAME.png and shown in
+results/README.md. --train METHODS only trains these methods, and writes nothing.
 """
 
 import argparse
@@ -22,7 +22,7 @@ METHODS = ("dr", "robust-plr", "accel")
 
 
 def train(folder: Path, environment: str, method: str, seed: int, more: list[str]) -> None:
-    """Train one agent, or go on with it; nothing where it is complete."""
+    """Train one agent, or resume its run; do nothing if it is complete."""
     if (folder / "summary.json").exists():
         return
     begun = (folder / "config.toml").exists()

@@ -1,12 +1,12 @@
-"""Learning curves of other frameworks' own trainers, beside ours in `results/`.
+"""Learning curves of other frameworks' own trainers, next to ours in `results/`.
 
     python tools/peer_curves.py brax/ant                  brax in a temporary environment that uv makes
-    python tools/peer_curves.py --peers brax=PYTHON       all that are missing, by an interpreter that has brax
-    python tools/peer_curves.py --peers jaxmarl=FOLDER    a checkout of a peer that is no package
+    python tools/peer_curves.py --peers brax=PYTHON       all missing curves, with an interpreter that has brax
+    python tools/peer_curves.py --peers jaxmarl=FOLDER    a checkout of a peer that is not a package
 
-Steps, rollouts and networks are those of `configs/`, as are the settings but for the changes of the figure; what ours
-has no word for, such as a scale of rewards, is as the peer ships it.
-A finished curve stays unless --again is given.
+Steps, rollouts, networks and settings are those of `configs/`, except for the changes of the figure. Settings that
+purerl does not have, such as a reward scale, are as the peer ships them.
+Finished curves are kept unless you pass --again.
 """
 
 import argparse

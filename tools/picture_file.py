@@ -1,4 +1,4 @@
-"""Pictures of figures that are stored in files: each PNG holds a digest of the figures that it shows."""
+"""PNG files of plots: each file holds a digest of the figures that it shows."""
 
 import hashlib
 import json
@@ -10,7 +10,7 @@ from PIL import Image
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-KEY = "Description"  # of the PNG's text
+KEY = "Description"  # key of the PNG's text entry
 
 
 def digest(data: Any) -> str:

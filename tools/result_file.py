@@ -1,6 +1,6 @@
-"""A published result: one CSV with a curve per seed, whose head is a TOML of its settings.
+"""A published result: a CSV with a curve per seed; its head is TOML with the settings.
 
-The head's lines begin with "# ". It is a run's complete `config.toml`, so that it can be trained again, and a table
+The lines of the head begin with "# ". The head is a complete `config.toml`, from which you can train again, and a table
 `result` with the commit, the machine and the versions. `pandas.read_csv(path, comment="#")` reads the rest.
 """
 
@@ -76,13 +76,13 @@ def digest(table: dict[str, Any]) -> str:
 
 
 def write(path: Path, text: str, columns: dict[str, np.ndarray], made: dict[str, Any]) -> None:
-    """Write a result, whole or not at all.
+    """Write a result, completely or not at all.
 
     Args:
-      path: of the file.
+      path: the file to write.
       text: the run's config.toml.
       columns: from `metrics_csv.read`, of which `COLUMNS` are written.
-      made: further lines of the table `result`.
+      made: more entries of the table `result`.
     """
     made = {"settings_digest": digest(chosen(tomllib.loads(text))), **made, **provenance()}
     lines = [*text.rstrip().splitlines(), "", "[result]", *(f"{name} = {json.dumps(made[name])}" for name in made)]

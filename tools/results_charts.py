@@ -1,4 +1,4 @@
-"""The charts that open the page of results: ours next to what others publish, and algorithms by tasks."""
+"""The charts at the top of the results page: our results next to published ones, and algorithms by tasks."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure as Picture
 
 MOST = 3.0  # the right end of the first chart; a value beyond it is written
-LEAST_ALGORITHMS = 2  # of a task in the second chart
+LEAST_ALGORITHMS = 2  # algorithms per task in the second chart
 SUITES = ("native", "brax", "craftax", "jaxmarl", "gymnasium", "envpool")  # each has a color
 
 

@@ -74,7 +74,7 @@ def _panels(curves: list[Any]) -> list[list[Any]]:
 
 
 def _published(figure: Figure) -> str:
-    """Return the name of a reference: variants of an algorithm share it, and so does one that stands beside another."""
+    """Return the name of a reference; variants of an algorithm share it, as do algorithms compared with one source."""
     return f"{figure.source}'s {figure.source_algorithm or figure.algorithm}"
 
 
@@ -113,7 +113,7 @@ def table(results: Path = FOLDER) -> str:
 
 
 def _overview(results: Path) -> list[str]:
-    """Return the table that opens the page: ours beside what others publish."""
+    """Return the table at the top of the page: our results next to published ones."""
     found = results_charts.compared(results)
     if not found:
         return []
@@ -316,7 +316,7 @@ def _short(value: Any) -> str:
 
 
 def _conditions(task: str, results: Path) -> str:
-    """Return the conditions of a task's returns: time limit, sticky actions, action set; of a suite's, all settings."""
+    """Return the conditions of a task's returns: time limit, sticky actions, action set; a suite's: all settings."""
     figures = [figure for figure in FIGURES if figure.task == task]
     if "/" in task:  # the suite may not be installed here
         labels = [figure.label for figure in figures]
@@ -335,7 +335,7 @@ def _rules(task: str, given: Mapping[str, Any]) -> str:
     env = registry.make(task, **given)
     limit, sticky = getattr(env, "time_limit", None), getattr(env, "sticky_action_probability", None)
     time_limit = f"Time limit: {f'{limit} steps' if limit else 'none'}."
-    if sticky is not None:  # of MinAtar, whose parameters these three are
+    if sticky is not None:  # a MinAtar game, which has these three parameters
         return f"{time_limit} Sticky actions: {sticky:g}. Actions: {env.action_space.n}."
     return " ".join(
         [*(f"{name.capitalize().replace('_', ' ')}: {value}." for name, value in given.items()), time_limit]

@@ -44,7 +44,7 @@ class Part(NamedTuple):
     heading: str
     file: str
     groups: tuple[str, ...]
-    peers: tuple[str, ...] = ()  # of all if none is named
+    peers: tuple[str, ...] = ()  # peers to show; empty: all
 
 
 PARTS = (

@@ -1,6 +1,6 @@
 """Write `envs/adapters/known.py` again: the names of each suite that takes seconds to import.
 
-python tools/suite_names.py     # of those suites that are installed; the rows of the others stay
+python tools/suite_names.py     # names of installed suites; the rows of the others stay
 """
 
 import importlib
