@@ -49,7 +49,7 @@ jax.config.update("jax_numpy_dtype_promotion", "strict")
 OTHER_KINDS = ("long", "suites", "publish", "slow")
 DEFAULT = f"not ({' or '.join(OTHER_KINDS)})"
 COMPILED = Path(__file__).parents[1] / ".cache" / "tests"
-MOST_BYTES = 3_000_000_000  # of compiled programs, in a worker and in that folder
+MOST_BYTES = 3_000_000_000  # limit for compiled programs, in a worker and in that folder
 
 draw = plot.write
 PIXEL = base64.b64decode("iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAAAAAA6fptVAAAACklEQVR4nGP4DwABAQEAsTj2FAAAAABJRU5ErkJggg==")
@@ -145,7 +145,7 @@ def pytest_configure(config):
 
 
 def pytest_ignore_collect(collection_path, config):
-    """Do not even import a file whose `pytestmark` is of a kind that the default run leaves out."""
+    """Do not even import a file whose `pytestmark` names a kind that the default run leaves out."""
     if config.option.markexpr != DEFAULT or collection_path.suffix != ".py":
         return None
     kind = re.search(r"^pytestmark = pytest\.mark\.(\w+)$", collection_path.read_text(encoding="utf-8"), re.MULTILINE)

@@ -110,7 +110,7 @@ def shown_raw(tree):
 
 
 def test_texts_in_pictures_are_literal():
-    """In what draws, each text that is no constant passes `plot.literal`."""
+    """In modules that plot, each text that is not a constant passes through `plot.literal`."""
     uses = {module for module, tree in modules().items() if "matplotlib" in ast.unparse(tree)}
     assert {module for module in uses if "set_title" in ast.unparse(modules()[module])} <= DRAWING
     assert not {module: raw for module in DRAWING if (raw := shown_raw(modules()[module]))}
@@ -119,7 +119,7 @@ def test_texts_in_pictures_are_literal():
 
 READS = {"loads", "open", "read_bytes", "read_text", "safe_open", "fromfile", "genfromtxt", "loadtxt"}
 LOADS = {"json.load", "np.load", "ocp.load", "tomllib.load"}
-READERS = {  # functions that open files or parse what they hold, beside `trust.reading`: what they read
+READERS = {  # functions that open files or parse what they hold, apart from `trust.reading`: what they read
     ("purerl.zoo", "names"): "a list of our own",
     ("purerl.settings.agent_file", "_sorted"): "bytes just made",
     ("purerl.settings.agent_file", "_opened"): "a file that was checked",

@@ -12,7 +12,7 @@ ROOT = Path(__file__).parent.parent
 FOLDERS = ("purerl", "algos", "envs", "benchmarks", "scripts", "tools")
 MOST = 5  # positional arguments of a call
 POSITIONAL = {  # names of functions that take arguments by position only
-    *("reshape", "transpose", "partial"),  # of any number
+    *("reshape", "transpose", "partial"),  # take any number of arguments
     *("act", "train", "_advance", "traced"),  # compiled or vmapped: their arguments' axes go by position
     "cond",  # JAX's: its operands
     "auto_detect_unset_distributed_params",  # JAX's

@@ -47,7 +47,7 @@ WHOLE = {  # tests of several modules together
     "algos/test_updates.py",  # every algorithm
     "commands/test_bad_lines.py",  # all commands
     "pool/test_clients.py",  # other libraries that learn through the pool
-    "pool/test_envpool_conformance.py",  # the whole pool beside EnvPool
+    "pool/test_envpool_conformance.py",  # the complete pool compared with EnvPool
     "pool/test_envpools_own_tests.py",  # EnvPool's tests on the whole pool
     "run/test_recipes.py",  # launch scripts
     "testing/test_conformance.py",  # everything that is registered

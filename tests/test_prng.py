@@ -103,7 +103,7 @@ def test_words_are_equally_frequent_and_independent(words):
 
 @pytest.mark.long_for("lane by lane")
 def test_classic_batteries(words):
-    # Runs (Wald and Wolfowitz): of neighbors on one side of the middle.
+    # Runs (Wald and Wolfowitz): neighbors on the same side of the middle.
     side = words >> np.uint32(31)
     runs = 1 + int(np.sum(side[1:] != side[:-1]))
     assert 2 * stats.norm.sf(abs(runs - len(words) / 2) / np.sqrt(len(words) / 4)) > LOW, "runs"

@@ -1,4 +1,4 @@
-"""What the README shows runs as it stands, but for the number of steps; every name it mentions exists."""
+"""The README's code runs unmodified, except for the number of steps; every name that it mentions exists."""
 
 import dataclasses
 import json

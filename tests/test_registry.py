@@ -1,4 +1,4 @@
-"""What is looked up by name: rows of the catalog and what is yours; wrong names are told."""
+"""Lookup by name: rows of the catalog and the user's own objects; wrong names are reported."""
 
 import sys
 

@@ -155,7 +155,7 @@ def test_greedy_actions_win_and_depend_on_no_key(search):
 
 @pytest.mark.long
 def test_depth_bounds_a_tree():
-    """One action deep every simulation is of the root's children, whose values are the network's."""
+    """At a depth of one action, every simulation visits a child of the root, whose value is the network's."""
     extras = act(config(max_depth=1, search="puct", dirichlet_fraction=0.0), explore=True)[2]
     q = np.array([-0.9 * VALUES[left] for left in (6, 5)])
     np.testing.assert_allclose(extras["root_value"][6], extras["action_weights"][6] @ q, rtol=1e-4)
@@ -163,7 +163,7 @@ def test_depth_bounds_a_tree():
 
 @pytree
 class Walk(Environment):
-    """Each step pays 1 and goes on to state s + 1; from state 2 on the time is up, or the task ends by action 1."""
+    """Each step rewards 1 and leads to state s + 1; from state 2 on, time is up, or action 1 ends the task."""
 
     observation_space = Box(low=0, high=9, shape=(1,))
     action_space = Discrete(n=2)
@@ -194,7 +194,7 @@ def constant(space, head, config):
 @pytest.mark.long_for("puct")
 @pytest.mark.parametrize("search", ["gumbel", "puct"])
 def test_nothing_follows_an_end_and_a_time_limit_keeps_its_value(search):
-    """From state 1: action 0 is worth 1 + .9 x 5, action 1 is worth 1, however often the tree looks beyond them."""
+    """From state 1: action 0 is worth 1 + 0.9 x 5, action 1 is worth 1, however often the tree looks beyond them."""
     trainer = purerl.make_trainer(
         lambda *a, **k: alphazero(*a, **k, network=constant), Walk(), config(search=search, dirichlet_fraction=0.0)
     )
@@ -254,7 +254,7 @@ def softmax(x):
 @pytest.mark.parametrize(
     ("lambda_", "drawn", "targets"),
     [
-        # The winner's +1, seen by the sides in turn; the last step goes on to 6, whose value is the network's.
+        # The winner's +1, seen by the sides in turn; the last step leads to 6, whose value is the network's.
         (1.0, None, [0.81, -0.9, 1.0, -0.9 * VALUES[6]]),
         (0.0, None, [0.9 * 0.1, -0.9 * 0.8, 1.0, -0.9 * VALUES[6]]),
         # A move that was drawn says nothing of the state before it: its search's value stands, for what led to it, too.
@@ -308,7 +308,7 @@ def test_without_a_state_the_network_acts_alone():
 
 @pytest.mark.long
 def test_it_learns_nim():
-    """Whoever leaves a multiple of three wins; the network alone knows it in the end, as far as the rules allow."""
+    """Whoever leaves a multiple of three wins; the trained network alone knows it, as far as the rules allow."""
     settings = config(num_envs=32, rollout_length=8, num_simulations=12, learning_rate=1e-2, hidden_sizes=(32,))
     settings = dataclasses.replace(settings, discount=1.0, epsilon=0.2, num_epochs=2, num_minibatches=2)
     trainer = purerl.make_trainer(alphazero, Nim(), settings)
@@ -350,7 +350,7 @@ class Slide(Environment):
 
 
 def sloped(space, head, config):
-    """A value of 2 x and a normal policy about .2, as a network."""
+    """A value of 2 x and a normal policy around 0.2, as a network."""
     policy = lambda params, x: head.distribution(jnp.full((*x.shape[:-1], 1), 0.2) + params, jnp.full(1, -0.5))
     return ActorCritic(
         init=lambda key: jnp.zeros(1),

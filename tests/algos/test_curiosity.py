@@ -143,7 +143,7 @@ def test_icm_learns_to_tell_the_action(key):
     first = loss(curiosity)
     for i in range(200):
         curiosity = learn(curiosity, jax.random.fold_in(key, i))
-    assert first > 0.4 and loss(curiosity) < 0.1  # -.8 log(1/2) = .55 at first
+    assert first > 0.4 and loss(curiosity) < 0.1  # initially -0.8 log(1/2) = 0.55
 
 
 @pytest.mark.long
@@ -202,7 +202,7 @@ def test_without_curiosity_an_agent_has_none(key):
 
 @pytest.mark.slow
 def test_ppo_finds_the_treasure_with_curiosity_alone(key):
-    """Random play finds it once in 2^15 episodes, and each step towards it costs."""
+    """Random play finds it once in 2^15 episodes, and each step toward it has a cost."""
     env = purerl.make("DeepSea", size=15)
     given = {"num_envs": 32, "rollout_length": 30, "total_timesteps": 400_000}
 

@@ -29,7 +29,7 @@ def test_rollouts_are_learned_from_when_enough_are_stored():
     assert float(metrics.algorithm["learning"]) == 1.0
     assert float(state.agent.rule_state.advantage.unseen) == pytest.approx(0.99)
     params, target = first.params["heads"]["Dense_0"]["kernel"], state.agent.target_params["heads"]["Dense_0"]["kernel"]
-    np.testing.assert_allclose(target, params, rtol=1e-6)  # towards the parameters before the step, which it was
+    np.testing.assert_allclose(target, params, rtol=1e-6)  # toward the parameters before the step, which it equaled
     assert np.abs(state.agent.params["heads"]["Dense_0"]["kernel"] - params).max() > 1e-5
     assert state.agent.rule is None, "a rule that is an argument is not a part of the agent"
 

@@ -26,7 +26,7 @@ def value_of_loop(truncated, **changes):
 @pytest.mark.long_for("1", "3")
 @pytest.mark.parametrize("n_step", [1, 3])
 def test_a_time_limit_is_not_an_ending(n_step):
-    """Reward 1 for ever is worth 1 / (1 - 0.8) = 5; if every second step ended the task, 1 + 0.8 / 2 on average."""
+    """Reward 1 forever is worth 1 / (1 - 0.8) = 5; if every second step ended the task, 1 + 0.8 / 2 on average."""
     assert value_of_loop(truncated=True, n_step=n_step) == pytest.approx(5.0, abs=0.3)
     done = value_of_loop(truncated=False, n_step=n_step)
     # Half of the steps are worth 1, half 1 + 0.8 v (or, in n steps, 1 + 0.8 1); one state holds the mean.
@@ -131,7 +131,7 @@ def test_does_nothing_before_learning_starts():
 
 @pytest.mark.long
 def test_mapped_runs_start_learning_each_in_its_own_time():
-    """One that has started beside one that has not: as alone, and without computing both sides where none has."""
+    """One run has started learning and one has not: both equal solo runs, and only the needed branch is computed."""
     algorithm = dqn(SPEC, small(priority_exponent=0.6), network=TABLE)
     update, agents = jax.jit(algorithm.update), [algorithm.init(jax.random.key(0))]
     for i in range(4):

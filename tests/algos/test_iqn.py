@@ -79,7 +79,7 @@ def test_the_quantiles_of_a_coin():
 
 @pytest.mark.long
 def test_the_best_action_is_the_one_with_the_highest_mean():
-    """The coin is worth 2 and the other action 1: for ever after, 2 / (1 - 0.5) = 4 and 1 + 0.5 x 4 = 3."""
+    """The coin is worth 2 and the other action 1: forever after, 2 / (1 - 0.5) = 4 and 1 + 0.5 x 4 = 3."""
     net, params = trained(discount=0.5, target_update_interval=20)
     q = jnp.mean(net.at(params, jnp.ones(2), midpoints(64)), axis=-1)
     np.testing.assert_allclose(q, [4.0, 3.0], atol=0.35)

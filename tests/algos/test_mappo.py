@@ -63,7 +63,7 @@ def test_the_values_clip_is_in_the_units_of_the_critic():
     rollout = make_rollout()._replace(reward=make_rollout().reward * 50.0 + 300.0)
     clipped, plain = updated(config, rollout)[1], updated(config, rollout, value_clip=None)[1]
     np.testing.assert_allclose(clipped["value_loss"], plain["value_loss"], rtol=1e-5)
-    assert plain["value_loss"] < 3.0  # of targets of 1000
+    assert plain["value_loss"] < 3.0  # with targets of 1000
 
 
 @pytest.mark.parametrize("delta", [0.3, 1e6])

@@ -25,7 +25,7 @@ def column(x):
 
 
 def rollout(kind="discrete"):
-    """Six steps of one environment: a task ends with step 1, a time limit cuts off at step 4, step 5 is of a third."""
+    """Six steps of one environment: a termination at step 1, a truncation at step 4, a third episode at step 5."""
     weights = DRAWS.dirichlet(np.ones(3), T).astype(np.float32)
     moves, draws = DRAWS.normal(size=(T, 2)).astype(np.float32), DRAWS.normal(size=(T, 3, 2)).astype(np.float32)
     discrete = kind == "discrete"

@@ -48,7 +48,7 @@ def test_q_lambda_equals_the_forward_view(lam, ending):
 def test_golden_last_steps():
     never = column(np.zeros(4), bool)
     returns = lambda_returns(column(REWARD), column(NEXT_VALUE), never, never, 0.9, 0.5)[:, 0]
-    # By hand: G_3 = 4 + .9 x 40 = 40;  G_2 = 3 + .9 (.5 x 30 + .5 x 40) = 34.5
+    # By hand: G_3 = 4 + 0.9 x 40 = 40;  G_2 = 3 + 0.9 (0.5 x 30 + 0.5 x 40) = 34.5
     np.testing.assert_allclose(returns[2:], [34.5, 40.0], rtol=1e-6)
 
 

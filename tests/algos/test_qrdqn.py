@@ -33,7 +33,7 @@ def small(config, **changes):
 @pytest.mark.long
 @pytest.mark.parametrize(("factory", "config", "changes"), FAMILY, ids=["c51", "iqn", "qrdqn", "rainbow"])
 def test_a_time_limit_is_not_an_ending(factory, config, changes):
-    """Reward 1 for ever is worth 1 / (1 - 0.8) = 5; were every second step an ending, 1.4 at the most for n = 3."""
+    """Reward 1 forever is worth 1 / (1 - 0.8) = 5; were every second step an ending, 1.4 at the most for n = 3."""
     settings = small(
         config, discount=0.8, learning_rate=0.01, num_gradient_steps=10, target_update_interval=5, **changes
     )

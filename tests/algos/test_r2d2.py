@@ -301,7 +301,7 @@ def test_explores_at_a_rate_per_environment():
     act = jax.jit(lambda key: algorithm.act(agent, algorithm.initial_carry(3), key, observation, True)[0])
     best = algorithm.act(agent, algorithm.initial_carry(3), jax.random.key(0), observation, False)[0]
     actions = jax.vmap(act)(jax.random.split(jax.random.key(1), 20_000))
-    rate = np.mean(np.asarray(actions) != np.asarray(best), axis=0) * 3 / 2  # of three actions one is the best
+    rate = np.mean(np.asarray(actions) != np.asarray(best), axis=0) * 3 / 2  # one of the three actions is the best
     assert np.allclose(rate, [1.0, 0.1, 0.01], atol=[0.02, 0.01, 0.005])
 
 

@@ -28,13 +28,13 @@ def test_a_subset_is_drawn_anew_and_is_the_same_for_the_batch(key):
     for i in range(200):
         least = np.asarray(least_of_some(values, 2, jax.random.fold_in(key, i)))
         counts[next(pair for pair, expected in pairs.items() if np.array_equal(least, expected))] += 1
-    assert min(counts.values()) > 15  # of 33 expected
+    assert min(counts.values()) > 15  # 33 are expected
     np.testing.assert_array_equal(least_of_some(values, 4, key), jnp.min(values, axis=0))
 
 
 @pytest.mark.long
 def test_both_losses_by_hand(key, monkeypatch):
-    """The target is of the smallest critic, the policy climbs the mean, and entropies of both signs count."""
+    """The target uses the smallest critic, the policy climbs the mean, and entropies of both signs count."""
     replays.know_policy(monkeypatch)
     config = REDQConfig(**SIZES, num_target_critics=3, initial_temperature=0.7)
     batch = replays.batch(key, 16, discount=0.9)

@@ -83,7 +83,7 @@ def test_the_temperature_moves_towards_the_target_entropy(key, target_entropy):
 @pytest.mark.long_for("terminated", "truncated")
 @pytest.mark.parametrize("kind", ["terminated", "truncated"])
 def test_values_bootstrap_through_a_time_limit_only(key, kind):
-    """Reward 1 at every step of one state: Q is 1 where the task ends and 1 / (1 - .5) = 2 where only time runs out."""
+    """Reward 1 at every step of one state: Q is 1 after a termination and 1 / (1 - 0.5) = 2 after a truncation."""
     config = SACConfig(
         **{
             **vars(SMALL),

@@ -23,7 +23,7 @@ def fill(action):
 
 @pytest.mark.long
 def test_the_target_entropy_is_of_legal_actions(key):
-    """Of nine actions three are legal: a temperature that asks for more than log 3 would grow without end."""
+    """Three of nine actions are legal: a temperature that asks for more than log 3 would grow without end."""
     mask = Box(low=0, high=1, shape=(9,), dtype=jnp.bool_)
     space = Dict(spaces={"observation": OBSERVATION, "action_mask": mask})
     algorithm = sac(EnvironmentSpec(space, Discrete(n=9)), SMALL)

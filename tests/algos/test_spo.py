@@ -19,7 +19,7 @@ from purerl.types import Environment, EnvironmentSpec, Rollout, TimeStep, pytree
 from purerl.wrappers.situations import Situation
 from tests.helpers.nim import Nim
 
-LOGITS = np.array([[0.2, -0.3], [1.0, 0.0], [0.4, 0.9], [0.0, 0.0]], np.float32)  # of four states
+LOGITS = np.array([[0.2, -0.3], [1.0, 0.0], [0.4, 0.9], [0.0, 0.0]], np.float32)  # one row for each of four states
 VALUES = np.array([0.5, -0.2, 1.5, 0.8], np.float32)
 DISCOUNT = 0.9
 
@@ -161,7 +161,7 @@ def test_the_divergence_is_of_the_policy_that_acted_from_the_new_one():
 
 @pytest.mark.long
 def test_the_first_gradient_step_by_hand():
-    """Of the policy that acted the divergence is 0, so the gradient is that of the weighted likelihood."""
+    """The divergence of the policy that acted is 0, so the gradient is that of the weighted likelihood."""
     settings = config(num_envs=1, rollout_length=1, num_particles=3, depth=2, resampling_period=1)
     spec = EnvironmentSpec(Chain.observation_space, Chain.action_space)
     algorithm = spo(spec, settings, network=table)

@@ -22,7 +22,7 @@ from tests.helpers.marks import rows
 from tests.helpers.small import small
 
 QUICK = {"a2c", "dqn", "impala", "pqn", "ppo", "sac", "td3", "vdn"}  # the others share their code
-DISCOUNT = 0.5  # reward 1 for ever is worth 1 / (1 - 0.5) = 2; where the task ends after each step, 1
+DISCOUNT = 0.5  # reward 1 forever is worth 1 / (1 - 0.5) = 2; if the task ends after each step, 1
 
 
 @pytree
@@ -114,7 +114,7 @@ def value(trainer, config, state, metrics):
         )
     critic = actor_critic(env.observation_space, action_head(env.action_space), config).value
     params = agent.params
-    return critic(params.get("network", params), (), jnp.ones(2))  # beside dual variables
+    return critic(params.get("network", params), (), jnp.ones(2))  # the parameters also hold dual variables
 
 
 @pytest.mark.long
@@ -122,7 +122,7 @@ def value(trainer, config, state, metrics):
 def test_a_time_limit_is_not_an_ending(name):
     factory, config = settings(name)
     continuous = "discrete" not in ALGORITHMS[name].actions
-    # The value after a step is that of a memory of one step, which a recurrent network knows if episodes do go on.
+    # The value after a step uses the carry after one step, which a recurrent network learns only in longer episodes.
     chance = 0.5 if name == "r2d2" else 1.0
 
     def train(terminates):

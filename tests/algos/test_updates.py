@@ -15,7 +15,7 @@ from tests.helpers.updates import CASES, updates
 
 # CrossQ normalizes successors and observations as one batch; curiosity gives a bonus for the final observation itself.
 SEES_TERMINAL = {"crossq", "ppo rnd", "ppo icm"}
-TOLD_OF_ENDS = {"lpg"}  # its rule is told that an episode ended, not why, as in the paper
+TOLD_OF_ENDS = {"lpg"}  # its rule sees that an episode ended, but not why, as in the paper
 
 
 @pytest.fixture(scope="module")

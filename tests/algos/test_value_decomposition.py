@@ -153,7 +153,7 @@ def test_a_teams_loss_by_hand(factory, config_class):
     reward = rollout.reward["agents"][0, 0, [0, 2]].mean()
     target = reward + 0.9 * value(agent["agents"].target_params, rollout.next_observation)
     error = value(agent["agents"].params, rollout.observation, rollout.action["agents"]) - target
-    counted = 16 * float(metrics["loss"]) / (0.5 * error**2)  # of 16 draws; one that finds nothing has weight 0
+    counted = 16 * float(metrics["loss"]) / (0.5 * error**2)  # out of 16 samples; one that finds nothing has weight 0
     assert counted == pytest.approx(round(counted), rel=1e-4) and 10 <= round(counted) <= 16
 
 
@@ -178,7 +178,7 @@ def test_a_recurrent_teams_loss_by_hand():
     algorithm, config = team(vdn, VDNConfig, **settings, learning_starts=6, dueling=False)
     rollout = played(6, np.ones((7, 1, 3), bool))
     successor = rollout.next_observation | {"agents": rollout.next_observation["agents"].copy()}
-    successor["agents"][3] += 0.5  # the true successor of the truncated step
+    successor["agents"][3] += 0.5  # the final observation of the truncated step
     rollout = rollout._replace(
         terminated=np.arange(6)[:, None] == 1,
         truncated=np.arange(6)[:, None] == 3,
@@ -192,7 +192,7 @@ def test_a_recurrent_teams_loss_by_hand():
     network = recurrent_q_network(TEAM.space, 2, config, rnn="gru", rnn_size=5, dueling=False)
 
     def along(params):
-        """Q of every step and of its true successor, [6, 3, 2] each."""
+        """Q of every step and of its next observation, [6, 3, 2] each."""
         carry, now, after = network.initial_carry(3), [], []
         for t in range(6):
             q, carry = network.step(params["network"], carry, rollout.observation["agents"][t, 0])

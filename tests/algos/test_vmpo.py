@@ -14,7 +14,7 @@ from purerl.optim.trust_region import LEAST
 from purerl.spaces import Box, Discrete
 from purerl.types import EnvironmentSpec, Rollout
 
-LOGITS = np.array([[0.2, -0.3, 0.1], [1.0, 0.0, -1.0]])  # of two states
+LOGITS = np.array([[0.2, -0.3, 0.1], [1.0, 0.0, -1.0]])  # one row for each of two states
 SPEC = EnvironmentSpec(Box(low=0.0, high=1.0, shape=(1,)), Discrete(n=3))
 
 
@@ -85,14 +85,14 @@ def test_nothing_that_counts_weighs_nothing():
 
 @pytest.mark.long
 def test_the_first_gradient_step_by_hand():
-    """Of the policy that acted the divergence is 0, so the gradient is that of the weighted likelihood."""
+    """The divergence of the policy that acted is 0, so the gradient is that of the weighted likelihood."""
     settings = config(initial_temperature=2.0)
     algorithm = vmpo(SPEC, settings, network=table)
     agent = algorithm.init(jax.random.key(0))
     learned, metrics = algorithm.update(agent, jax.random.key(1), rollout())
 
     powers = np.exp(np.array([1.0, 3.0]) / (2.0 + LEAST))
-    weight = powers / powers.sum()  # of actions 0 and 1 in state 0
+    weight = powers / powers.sum()  # weights of actions 0 and 1 in state 0
     log_pi = log_softmax(LOGITS)
     assert float(metrics["policy_loss"]) == pytest.approx(-float(weight @ log_pi[0, :2]), rel=1e-5)
     assert float(metrics["kl"]) == pytest.approx(0.0, abs=1e-6)
@@ -100,7 +100,7 @@ def test_the_first_gradient_step_by_hand():
     gradient = np.exp(log_pi[0]) - np.array([weight[0], weight[1], 0.0])
     moved = np.asarray(learned.params["network"]) - LOGITS
     np.testing.assert_allclose(moved[0], -1e-2 * np.sign(gradient), rtol=1e-2)  # Adam's first step
-    np.testing.assert_allclose(moved[1], 0.0, atol=2e-4)  # no sample of the better half is there, but for rounding
+    np.testing.assert_allclose(moved[1], 0.0, atol=2e-4)  # no sample of the better half is in state 1; rounding
 
     # d/dT of T (epsilon + log mean exp(A / T)): positive, so the temperature falls.
     t = 2.0 + LEAST

@@ -206,7 +206,7 @@ def test_bad_input_is_an_error_before_anything_runs(words, complaint, tmp_path):
 
 
 def test_tasks_are_of_settings_that_exist():
-    layers = 4 * 64 + 64 * 64 + 64 * 2, 4 * 64 + 64 * 64 + 64  # of policy and value
+    layers = 4 * 64 + 64 * 64 + 64 * 2, 4 * 64 + 64 * 64 + 64  # layers of policy and value
     forward, backward = 2 * sum(layers), 2 * sum(layers) + 2 * (sum(layers) - 2 * 4 * 64)
     by_hand = 4 * (forward + backward) + 2 * layers[0] + 2 * 2 * layers[1]  # acting; values, of successors, too
     for task in (*training.TRAINING, *training.OFF_POLICY):
@@ -336,7 +336,7 @@ def test_arithmetic_of_a_network_for_images(work):
     run, operations = convolutions.program(network, batch=2, count=3, work=work)
     first, rest = 8 * 8 * 16 * 9 * 4, 8 * 8 * 16 * 8 + 8 * convolutions.OUTPUTS  # products of a sample
     passes = 1 if work == "forward" else 3  # backwards, the first layer has no gradient of its samples
-    bias = 8 * 8 * 16  # of the convolution: its gradient is a product
+    bias = 8 * 8 * 16  # bias of the convolution: its gradient is a product
     assert operations == pytest.approx(2 * 2 * (passes * (first + rest) - (passes > 1) * (first - bias)))
     result = run()
     if work == "forward":

@@ -15,7 +15,7 @@ def test_a_product_alone_is_computed_as_often_as_in_the_program():
     program = lambda x: jax.lax.scan(lambda x, _: (x @ x, None), x, None, 3)[0]
     calls = products_alone(each_product(program, jnp.ones((2, 2))))()
     (first, product) = calls[0]
-    # of ones; the first operand's first entry grows by that of the product before: 0, then 1 + 1, then 3 + 1
+    # operands are ones; the first operand's first entry grows by that of the product before: 0, then 1 + 1, then 3 + 1
     assert first[0, 0] == 1 + 0 + 2 + 4 and product.shape == (2, 2)
 
 

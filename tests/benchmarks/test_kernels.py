@@ -103,7 +103,7 @@ def test_kernels_and_launches_do_not_grow(algorithm, env, settings, step, miniba
 
 # PureJaxRL's PPO with 2,048 seeds: `python -m benchmarks.kernels ppo CartPole-v1 --seeds 2048 --purejaxrl DIR`
 THEIR_STEP = 103_776_364  # bytes of a step of its rollout
-THEIR_GRADIENT = 2_957_987_976 + 132_251_672 // 4  # of a gradient step, and of its part of an epoch's shuffle
+THEIR_GRADIENT = 2_957_987_976 + 132_251_672 // 4  # bytes of a gradient step, and of its part of an epoch's shuffle
 
 
 @pytest.mark.gpu_compile

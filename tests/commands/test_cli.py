@@ -1,4 +1,4 @@
-"""The command line as a user meets it: real processes that are really killed, and bad input told in one line."""
+"""The command line as a user sees it: real processes that are killed, and bad input reported in one line."""
 
 import logging
 import os

@@ -1,4 +1,4 @@
-"""`purerl evaluate`: episodes of a run's agents, told in lines."""
+"""`purerl evaluate`: episodes of a run's agents, reported in lines."""
 
 import pytest
 from click.testing import CliRunner

@@ -1,4 +1,4 @@
-"""purerl play: an episode as text or as an animation, and bad input told in one line."""
+"""purerl play: an episode as text or as an animation, and bad input reported in one line."""
 
 import jax.numpy as jnp
 import pytest

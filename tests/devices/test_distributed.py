@@ -158,7 +158,7 @@ def listening(port):
 
 @pytest.mark.long
 def test_a_lost_process_stops_the_others_and_the_run_goes_on(tmp_path):
-    """Killed in the middle: JAX ends the other within the time limit; one process alone goes on to the same end."""
+    """Killed in the middle: JAX ends the other within the time limit; a single process resumes to the same result."""
     folder = tmp_path / "lost"
     processes, port = training(2, folder)
     assert listening(port) and not any(set(address) == {"0"} for address in listening(port)), "to all interfaces"

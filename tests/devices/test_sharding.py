@@ -65,7 +65,7 @@ def test_one_device_agrees_up_to_rounding(spread):
 
 @pytest.mark.long
 def test_a_saved_run_goes_on_with_other_lanes(spread):
-    """What is saved with a member too many is filled up anew where it goes on."""
+    """A checkpoint with a padding member is padded again when it is resumed."""
     _, _, state, (plan, compiled) = spread
     assert jax.tree.leaves(state.agent)[0].shape[0] == 4
     progress, _ = compiled.advance(compiled.init(), 3, True)
@@ -187,6 +187,6 @@ def test_arrays_without_elements_go_through(in_turn):
 
 @pytest.mark.parametrize(("count", "chosen"), [(2, [0, 4]), (4, [0, 1, 4, 5]), (8, list(range(8))), (3, [0, 1, 2])])
 def test_devices_are_taken_from_all_processes_alike(count, chosen):
-    """Two processes of four devices each; three are no equal share."""
+    """Two processes have four devices each; three cannot be shared equally."""
     devices = [SimpleNamespace(process_index=i // 4, id=i) for i in range(8)]
     assert [device.id for device in _first(devices, count)] == chosen

@@ -1,4 +1,4 @@
-"""`purerl evolve` from the outside: it runs, is killed, goes on to the same bits, and shows what it found."""
+"""`purerl evolve` from the outside: it runs, is killed, resumes to bit-identical results, and shows what it found."""
 
 import json
 import shutil

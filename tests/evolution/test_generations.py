@@ -84,7 +84,7 @@ def test_wins_by_hand():
 def test_fitness_over_tasks_by_hand():
     shaped = jnp.array([[-1.0, 0.0, 1.0], [2.0, 0.0, -4.0]])
     np.testing.assert_allclose(_combine(shaped, "rank", "mean"), [0.5, 0.0, -1.5])
-    np.testing.assert_allclose(_combine(shaped, "rank", "worst"), [0.0, 0.5, -0.5])  # of -1, 0, -4
+    np.testing.assert_allclose(_combine(shaped, "rank", "worst"), [0.0, 0.5, -0.5])  # ranks of -1, 0, -4
 
 
 @pytest.mark.long

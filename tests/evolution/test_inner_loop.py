@@ -1,4 +1,4 @@
-"""The inner loop: whole trainings of candidates side by side, and their scores."""
+"""The inner loop: complete training runs of candidates in parallel, and their scores."""
 
 import dataclasses
 

@@ -20,7 +20,7 @@ from tests.helpers.evolutions import SMALL
 def test_one_compilation_serves_all_generations(caplog):
     plan = make_plan("dpo", ["CartPole-v1"], EvolveOptions(population=4, generations=5, devices=1), SMALL)
     life = EvolutionJob(plan, None, "plain")
-    jax.config.update("jax_log_compiles", True)  # of all threads: a generation is compiled beside the main one
+    jax.config.update("jax_log_compiles", True)  # in all threads: another thread compiles generations
     try:
         with caplog.at_level(logging.WARNING):
             assert life.complete() == 0
@@ -33,7 +33,7 @@ def test_one_compilation_serves_all_generations(caplog):
 
 @pytest.mark.long
 def test_a_generation_in_which_every_training_failed(whole, tmp_path):
-    """The others count; and it tells the trainings that were, where the time was up before the plan's end."""
+    """The others count. The summary counts the completed training runs, if the run stopped before the plan's end."""
     folder = tmp_path / "run"
     shutil.copytree(whole[0], folder)
     job = EvolutionJob(make_plan("kl", ["CartPole-v1"], EvolveOptions(population=4, generations=100)), None, True)

@@ -1,4 +1,4 @@
-"""Comparing a learned objective with its rivals: the numbers by hand, and the whole on tiny trainings."""
+"""Comparing a learned objective with its rivals: the numbers by hand, and everything on tiny training runs."""
 
 import dataclasses
 
@@ -91,7 +91,7 @@ def test_what_is_refused():
 
 @pytest.mark.long
 def test_a_rule_is_compared_with_its_start():
-    """On a task that was held out, too; a rule that did not change is no better than itself."""
+    """Also on a held-out task; an unchanged rule equals its start."""
     rule = LPG.create(jax.random.key(0), 3, 4)
     config = LPGConfig(num_envs=2, rollout_length=9, hidden_sizes=(4,))
     task = Task("Catch", purerl.make("Catch"), config, 90)
@@ -104,7 +104,7 @@ def test_a_rule_is_compared_with_its_start():
 
 @pytest.mark.slow
 def test_the_whole(capsys):
-    """DPO that was not changed is no better than DPO: the same agents; PPO is tuned with as many trainings."""
+    """Unchanged DPO equals DPO, with the same agents; PPO is tuned with as many training runs."""
     found = meta_evaluate([evolved(), evolved()], ["Catch"], seeds=3, tuning=2.0)
     assert found.tuned["trainings"] == 8 and "tuning PPO on CartPole-v1" in capsys.readouterr().out
     for own in found.scores.values():

@@ -36,6 +36,6 @@ def test_the_first_call_starts_and_the_second_goes_on(plan):
     first, told = advance(state, np.uint32(5))
     assert int(first.generation) == 1 and told.fitness.shape == (1, 2)
     np.testing.assert_array_equal(told.mean, evolution.center(jax.jit(evolution.init)(jax.random.key(5))))
-    second, told = advance(first, np.uint32(77))  # the seed is of no matter any more
+    second, told = advance(first, np.uint32(77))  # the seed does not matter any more
     assert int(second.generation) == 2
     np.testing.assert_array_equal(told.mean, evolution.center(first))

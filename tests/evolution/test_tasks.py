@@ -1,4 +1,4 @@
-"""Tasks by name, and what is drawn anew for each training."""
+"""Tasks by name, and what is sampled again for each training run."""
 
 import jax
 import numpy as np

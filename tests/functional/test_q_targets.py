@@ -21,7 +21,7 @@ def test_values_at_actions():
     values = np.random.default_rng(0).normal(size=(5, 3, 2)).astype(np.float32)
     action = np.array([0, 2, 1, 1, 0])
     assert np.array_equal(at_action(jnp.asarray(values), jnp.asarray(action)), values[np.arange(5), action])
-    action = np.array([[0, 1, 1]] * 5)  # of two, after [5, 3] leading axes
+    action = np.array([[0, 1, 1]] * 5)  # two actions, after [5, 3] leading axes
     expected = np.take_along_axis(values, action[..., None], -1)[..., 0]
     assert np.array_equal(at_action(jnp.asarray(values), jnp.asarray(action)), expected)
 
@@ -61,6 +61,6 @@ def test_n_step_targets_equal_a_loop(seed, ends):
 def test_true_successors_stand_where_they_follow():
     along = jnp.arange(8.0).reshape(4, 2)
     successor = jnp.array([[10.0, 11.0], [20.0, 21.0]])
-    follows = jnp.array([[1, 4], [3, 3]])  # 4: of no step
+    follows = jnp.array([[1, 4], [3, 3]])  # 4: follows no step
     found = with_successors(along, successor, follows)
     np.testing.assert_array_equal(found, [[2, 3], [10, 5], [6, 7], [20, 21]])

@@ -24,7 +24,7 @@ def test_gae_by_hand():
     column = lambda *xs: jnp.array(xs)[:, None]
     reward, value, next_value = column(1.0, 2.0, 3.0), column(0.5, 1.0, 2.0), column(1.0, 2.0, 4.0)
     no = column(False, False, False)
-    # delta: 1 + .5 - .5 = 1;  2 + 1 - 1 = 2;  3 + 2 - 2 = 3
+    # delta: 1 + 0.5 - 0.5 = 1;  2 + 1 - 1 = 2;  3 + 2 - 2 = 3
     np.testing.assert_allclose(gae(reward, value, next_value, no, no, 0.5, 0.5)[:, 0], [1.6875, 2.75, 3.0])
     # the second step ends the task: delta 2 - 1 = 1, and nothing flows back over it
     end = column(False, True, False)
@@ -82,7 +82,8 @@ def test_q_lambda_by_hand():
     q_of_successors = jnp.array([[[1.0, 2.0]], [[4.0, 3.0]], [[8.0, 0.0]]])
     reward = jnp.array([[1.0], [1.0], [1.0]])
     no = jnp.zeros((3, 1), jnp.bool_)
-    # G_2 = 1 + .5 * 8 = 5; G_1 = 1 + .5 (.5 * 4 + .5 * 5) = 3.25; G_0 = 1 + .5 (.5 * 2 + .5 * 3.25) = 2.3125
+    # G_2 = 1 + 0.5 * 8 = 5; G_1 = 1 + 0.5 (0.5 * 4 + 0.5 * 5) = 3.25;
+    # G_0 = 1 + 0.5 (0.5 * 2 + 0.5 * 3.25) = 2.3125
     returns = lambda_returns(reward, q_of_successors.max(-1), no, no, 0.5, 0.5)
     np.testing.assert_allclose(returns[:, 0], [2.3125, 3.25, 5.0])
 
@@ -108,7 +109,7 @@ def test_settings_may_be_vmapped(rollout):
 @pytest.mark.long_for("3", "4")
 @pytest.mark.parametrize("index", range(5))
 def test_wrong_shapes_are_refused(rollout, index):
-    """A column [T] or [T, 1] beside [T, B] would broadcast."""
+    """A column [T] or [T, 1] next to [T, B] would broadcast."""
     for wrong in (lambda x: x[:, 0], lambda x: x[:, :1]):
         arrays = [wrong(x) if i == index else x for i, x in enumerate(rollout)]
         with pytest.raises(AssertionError):

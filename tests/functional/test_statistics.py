@@ -137,6 +137,6 @@ def test_seeds_needed_reaches_the_power(gap):
 
 @pytest.mark.long
 def test_seeds_needed_counts_both_spreads():
-    """By hand: means 0 and 2, variances 1 and 9; (1.960 + .842)^2 x 10 / 4 + 1.960^2 / 4 = 20.6."""
+    """By hand: means 0 and 2, variances 1 and 9; (1.960 + 0.842)^2 x 10 / 4 + 1.960^2 / 4 = 20.6."""
     a, b = np.array([-1.0, 0.0, 1.0]), np.array([-1.0, 2.0, 5.0])
     assert int(statistics.seeds_needed(a, b)) == int(statistics.seeds_needed(b, a)) == 21

@@ -1,4 +1,4 @@
-"""Numbers of arrays in a file, to compare with; PURERL_WRITE_GOLDEN=1 writes it anew."""
+"""Numbers of arrays in a file, to compare with; PURERL_WRITE_GOLDEN=1 rewrites it."""
 
 import json
 import os
@@ -12,7 +12,7 @@ WRITE = "PURERL_WRITE_GOLDEN" in os.environ
 
 
 def file(name):
-    """Yield the numbers of a file, for a fixture; where they are written anew, those of cases that do not run stay."""
+    """Yield the numbers of a file, for a fixture; if they are rewritten, those of cases that do not run stay."""
     path = FOLDER / name
     known = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
     yield known

@@ -42,7 +42,7 @@ def make_rollout(seed=1):
     truncated = np.zeros((T, B), bool)
     terminated[1, 0] = terminated[3, 1] = truncated[2, 0] = truncated[4, 1] = True
     log_probs = PARAMS["logits"] - np.log(np.exp(PARAMS["logits"]).sum(-1, keepdims=True))
-    # of a policy that is not quite the present one
+    # log-probabilities of a policy that is not quite the present one
     log_prob = (log_probs[state, action] + rng.normal(0, 0.15, (T, B))).astype(np.float32)
     observe = lambda s: s[..., None].astype(np.float32)
     reward = rng.normal(size=(T, B)).astype(np.float32)

@@ -55,7 +55,7 @@ def critic_outputs(spec, config, num, outputs=None):
     return lambda params, batch: networks.apply(params, batch.observation, (batch.action - 2.0) / 4.0)
 
 
-ACTION = 0.3  # of the known policy, before tanh
+ACTION = 0.3  # action of the known policy, before tanh
 
 
 class KnownPolicy:

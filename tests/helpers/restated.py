@@ -6,7 +6,7 @@ from purerl.types import Environment, number, pytree, static
 
 @pytree
 class Restated(Environment):
-    """An environment whose observations are scaled and moved, or beside a state that only critics see."""
+    """An environment whose observations are scaled and shifted, or come with a state that only critics see."""
 
     env: Environment = number()
     scale: float = number(default=1.0)

@@ -23,7 +23,7 @@ def edited(source, folder, changes, file="config.toml"):
 
 
 def strike(monkeypatch, update, number):
-    """Let runs go on update by update, and send this process a signal after one of them."""
+    """Let runs advance update by update, and send this process a signal after one update."""
     original = run.Run._record_failures
 
     def struck(self, *args):

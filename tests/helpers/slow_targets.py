@@ -12,7 +12,7 @@ def h_inverse(x, epsilon=1e-3):
 
 
 def slow_targets(reward, terminated, truncated, values, discount, n_step):
-    """y_t = h(R + discount^m h^-1(V)) step by step; values f[L] are of every step's true successor.
+    """y_t = h(R + discount^m h^-1(V)) step by step; f[L] holds the values of every step's next observation.
 
     Returns (y, the last step of each window).
     """

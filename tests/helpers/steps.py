@@ -40,7 +40,7 @@ class Slow:
                 )
 
     def kept(self, env):
-        """The newest steps that fit: one row each, and one more for the true successor of the last or a truncated."""
+        """The newest steps that fit: one row each; the last step and truncated steps need a second row."""
         room, kept = self.rows - self.head_used[env], []
         for index, step in enumerate(reversed(self.steps[env])):
             room -= 1 + step["truncated"]

@@ -1,4 +1,4 @@
-"""Other suites' own environments as (reset, step), for tests that hold an adapter beside them.
+"""Other suites' own environments as (reset, step), for tests that compare an adapter with them.
 
 reset: key -> (state, observation); step: (key, state, action) -> (state, (observation, reward, terminated, truncated)).
 `limit` is a time limit in steps. Packages are imported where they are asked for.
@@ -92,7 +92,7 @@ def jumanji(name, limit=None, convert=lambda action: action, **options):
         state, time = carry
         state, step = env.step(state, convert(action))
         late = step.last() & (time + 1 >= limit) if limit is not None else jnp.bool_(False)
-        reward = jnp.sum(step.reward)  # of a team
+        reward = jnp.sum(step.reward)  # summed over a team
         return (state, time + 1), (observed(step.observation), reward, step.last() & ~late, late)
 
     return reset, step
@@ -161,7 +161,7 @@ def pgx_alone(name, limit):
 
 
 def pgx_in_turns(name):
-    """A game of pgx for several; of the observations only that of the player whose turn it is, pgx's own choice."""
+    """A game of pgx for several players; it only shows pgx's observation for the player whose turn it is."""
     import pgx
 
     with jax.numpy_dtype_promotion("standard"):

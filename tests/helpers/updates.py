@@ -88,7 +88,7 @@ class Walk(Environment):
 
 @pytree
 class MindsPredictions:
-    """LPG that sees predictions, which are nearly even at first, as far from even."""
+    """LPG whose predictions, initially almost uniform, appear far from uniform."""
 
     inner: LPG
 

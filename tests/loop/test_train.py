@@ -196,7 +196,7 @@ def observer(spec, config):
 @pytest.mark.long
 @pytest.mark.optimized  # else an observation that is computed twice differs in its last bits
 def test_rollouts_hold_what_happened():
-    """Observations follow one another but across endings; memory starts anew with each episode."""
+    """Observations follow one another, except across episode ends; the carry is reset with each episode."""
     config = dataclasses.replace(CONFIG, rollout_length=40, num_envs=3)
     trainer = make_trainer(observer, CartPole(), config)
     state = trainer.init(jax.random.key(1))

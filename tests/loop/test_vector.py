@@ -77,7 +77,7 @@ def test_every_episode_by_hand(played):
         for t in range(T):
             count, length = count + 1 + actions[t, b], length + 1
             total += count
-            assert timestep.observation[t, b] == count  # the true successor, also at an end
+            assert timestep.observation[t, b] == count  # the state after the step, even at the end of an episode
             assert timestep.reward[t, b] == count
             assert timestep.terminated[t, b] == (count >= 10)
             assert timestep.truncated[t, b] == (length == 6 and count < 10)

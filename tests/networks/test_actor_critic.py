@@ -55,7 +55,7 @@ def test_layers_behind_the_body_by_hand(rnn):
             x = np.maximum(x @ np.asarray(layer["kernel"]) + np.asarray(layer["bias"]), 0.0)
         return x @ np.asarray(head["layers_1"]["kernel"]) + np.asarray(head["layers_1"]["bias"])
 
-    kernel = np.asarray(params["actor"]["layers_0"]["Dense_1"]["kernel"])  # of 7 x 5: orthogonal columns, of gain 2
+    kernel = np.asarray(params["actor"]["layers_0"]["Dense_1"]["kernel"])  # shape 7 x 5: orthogonal columns with gain 2
     np.testing.assert_allclose(kernel.T @ kernel, 4 * np.eye(5), atol=1e-5)
     assert [x.shape for x in jax.tree.leaves(params["critic"])] == [(7,), (body.size, 7), (5,), (7, 5), (1,), (5, 1)]
     np.testing.assert_allclose(values, behind(params["critic"])[..., 0], atol=1e-5)

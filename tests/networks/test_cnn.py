@@ -42,7 +42,7 @@ def test_images_in_parts_as_at_once(key, name, monkeypatch):
 
 
 def test_atari_networks_are_as_published(key):
-    """Of 84 pixels nothing is padded: 9 x 9 x 32 features in 2013, 7 x 7 x 64 in 2015."""
+    """An input of 84 pixels needs no padding: 9 x 9 x 32 features in 2013, 7 x 7 x 64 in 2015."""
     image = jnp.zeros((84, 84, 4))
     for name, features in (("mnih2013", 2592), ("nature", 3136)):
         net = CNNS[name](layer_norm=False, dtype=jnp.float32, initializer="orthogonal")

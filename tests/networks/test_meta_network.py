@@ -46,4 +46,4 @@ def test_it_reads_backwards_and_not_over_an_ending():
         assert moved[:5, 1].all() and not moved[5].any(), "the past sees it, the future does not"
         assert moved[3:5, 0].all() and not moved[:3, 0].any(), "nor does another episode"
     _, same = apply(inputs._replace(reward=inputs.reward.at[:, 2].add(3.0)))
-    jax.tree.map(np.testing.assert_array_equal, state, same)  # of steps that do not count
+    jax.tree.map(np.testing.assert_array_equal, state, same)  # the change is in steps that do not count

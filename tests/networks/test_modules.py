@@ -1,4 +1,4 @@
-"""Modules of a user's as networks: of flax linen and of NNX, in every algorithm."""
+"""A user's modules as networks, from Flax Linen and NNX, in every algorithm."""
 
 import dataclasses
 import functools
@@ -111,7 +111,7 @@ REPLAY = {"batch_size": 8, "learning_starts": 32, "replay_capacity": 64}
 
 def small(config_class, **more):
     wanted = SMALL | REPLAY | {"num_minibatches": 2, "burn_in": 0, "sequence_length": 8, "n_step": 1} | more
-    wanted |= {"weights": "random"}  # of Disco's rule
+    wanted |= {"weights": "random"}  # weights of Disco's rule
     if config_class.__name__ in ("VDNConfig", "QMIXConfig"):
         wanted = {name: value for name, value in wanted.items() if name not in ("burn_in", "sequence_length")}
     if config_class.__name__ == "DiscoConfig":

@@ -51,7 +51,7 @@ def test_the_embedding_of_a_level_by_hand(key):
     dense = lambda name, x: x @ np.asarray(params[name]["kernel"]) + np.asarray(params[name]["bias"])
     hidden = seen * np.maximum(dense("Dense_0", waves), 0.0)  # without layers below, the observation is the features
     head = {name: np.asarray(leaf["kernel"]) for name, leaf in params["head"].items()}
-    expected = np.maximum(hidden @ head["Dense_0"], 0.0) @ head["Dense_1"]  # biases are 0 at first
+    expected = np.maximum(hidden @ head["Dense_0"], 0.0) @ head["Dense_1"]  # biases are initially 0
     found = network.at(params, jnp.asarray(seen, jnp.float32), jnp.array([tau]))
     np.testing.assert_allclose(found[:, 0], expected, rtol=1e-4)
     assert np.all(expected > 0.01)

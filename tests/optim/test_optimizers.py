@@ -21,7 +21,7 @@ from purerl.optim.optimizers import (
 )
 from purerl.xla import backend
 
-GRADIENT = {"w": np.array([[3.0, 0.0], [0.0, -4.0]], np.float32), "b": np.array([12.0], np.float32)}  # of norm 13
+GRADIENT = {"w": np.array([[3.0, 0.0], [0.0, -4.0]], np.float32), "b": np.array([12.0], np.float32)}  # norm 13
 PARAMS = jax.tree.map(np.zeros_like, GRADIENT)
 PLAN = GradientPlan(learning_rate=0.1, max_grad_norm=6.5, num_steps=100, steps_per_update=1)
 

@@ -22,7 +22,7 @@ def test_the_learning_rate_stays_or_falls_to_zero_over_the_run():
     falling = DQNConfig(
         learning_rate=3e-4, learning_rate_schedule="linear", num_envs=5, rollout_length=4, total_timesteps=1_000
     )
-    found = [float(scheduled(falling, jnp.int32(n)).learning_rate) for n in (0, 25, 49, 50, 200)]  # of 50 updates
+    found = [float(scheduled(falling, jnp.int32(n)).learning_rate) for n in (0, 25, 49, 50, 200)]  # out of 50 updates
     np.testing.assert_allclose(found, [3e-4, 1.5e-4, 6e-6, 0, 0], rtol=1e-5)
 
 

@@ -1,4 +1,4 @@
-"""Particles: which of them go on, and which first action weighs most."""
+"""Particles: which of them survive, and which first action has the largest weight."""
 
 import jax
 import jax.numpy as jnp

@@ -17,7 +17,7 @@ def test_scales():
 
 
 def test_returns_over_root_values():
-    """r = 1 each step and the discount .5: v = 10, 20, 30, and 40 by the network after the last."""
+    """With r = 1 per step and discount 0.5: v = 10, 20, 30, and the network's 40 after the last step."""
     column = lambda x: jnp.asarray(x)[:, None]
 
     def returns(td_lambda, uniform=(False, False, False), terminated=(False, False, False)):

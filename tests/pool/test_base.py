@@ -62,7 +62,7 @@ class Oracle:
 
 @pytest.fixture(scope="module")
 def ledgers():
-    """Pools of the test's own environment, by batch size; each test goes on where the last one stopped."""
+    """Pools of the test's own environment, by batch size; each test continues where the last one stopped."""
     return {size: pool.make(f"{__name__}:Ledger", num_envs=NUM, batch_size=size) for size in (0, 2)}
 
 

@@ -23,7 +23,7 @@ LEARNED = 195.0  # the return from which Gymnasium counted CartPole-v0 as solved
 
 @pytest.fixture
 def torch():
-    """One thread: other workers compute beside this one."""
+    """One thread, because other workers compute at the same time."""
     torch = pytest.importorskip("torch", reason="pip install torch")
     threads = torch.get_num_threads()
     torch.set_num_threads(1)
@@ -231,7 +231,7 @@ WRAPPERS = {
     "TransformReward": {"func": lambda reward: 2 * reward},
 }
 OF_BOXES = {"ClipAction": {}, "RescaleAction": {"min_action": -1.0, "max_action": 1.0}}
-NEED = {"RescaleObservation": {"min_obs": -1.0, "max_obs": 1.0}}  # bounds: of MountainCar
+NEED = {"RescaleObservation": {"min_obs": -1.0, "max_obs": 1.0}}  # bounds of MountainCar
 
 
 @pytest.mark.parametrize("env_type", ["gymnasium", "vector"])

@@ -19,7 +19,7 @@ def test_numbers_of_any_dtype_come_back_from_packing():
         "float16": np.array([-6e-8, np.inf, 65504], np.float16),
         "float32": np.array([np.nan, -0.0, 1e-40], np.float32),
         "bfloat16": np.asarray(jnp.array([1.5, -2.0, 3e38], jnp.bfloat16)),  # is left as it is
-        "vectors": np.arange(6, dtype=np.int8).reshape(3, 2),  # likewise
+        "vectors": np.arange(6, dtype=np.int8).reshape(3, 2),  # also left as it is
     }
     packed = engine.pack(jax.tree.map(jnp.asarray, values))
     assert len(packed.apart) == 2

@@ -24,7 +24,7 @@ def test_what_is_larger_than_the_memory_is_not_compiled():
     [("ppo", {"rollout_length": 16, "num_minibatches": 1}), ("dqn", {"replay_capacity": 256, "batch_size": 8})],
 )
 def test_a_run_explained(algorithm, more, monkeypatch):
-    monkeypatch.setattr(explain, "_options", lambda *_: (explain.Option("--seeds 8", 1e6),))  # each is compiled anew
+    monkeypatch.setattr(explain, "_options", lambda *_: (explain.Option("--seeds 8", 1e6),))  # each is compiled again
     run = runs.settings(algorithm, "CartPole-v1", SMALL | more)
     found = explain.explain(run)
     assert [part.name for part in found.parts] == ["environment", "policy", "learning"]

@@ -42,7 +42,7 @@ def test_sequences_are_what_was_added():
             assert float(batch.carry[0][n, 0]) == 100 * first
             cut = [env == 1 and (first + c) % 2 == 1 for c in range(3)]
             assert batch.truncated[:, n].reshape(3, 4)[:, 2].tolist() == cut
-            # Of the steps that are trained on: the first truncated one of each chunk, and the last one.
+            # Among the trained steps: the first truncated one of each chunk, and the last one.
             follows = [0 if cut[1] else 8, 4 if cut[2] else 8, 7]
             assert batch.follows[:, n].tolist() == follows
             for k, step in enumerate(follows):
@@ -74,7 +74,7 @@ def test_priorities_of_sequences_by_hand(exponent):
 
 @pytest.mark.long
 def test_a_sequence_of_which_nothing_is_known_gets_the_largest_priority():
-    """1 at first, then the largest of the recorded and the updated ones; a part that is known counts alone."""
+    """Initially 1, then the largest of the recorded and the updated ones; if a part is known, only that part counts."""
     sizes = SequenceSizes(capacity=40, num_envs=1, chunk=2, burn_in=0, train=4)
     held = each_compiled(sequences(SPEC, sizes, (jnp.zeros((1, 6)), jnp.zeros((1, 6))), 4, exponent=1.0))
     state = held.init()
@@ -101,7 +101,7 @@ def test_stacked_frames_of_successors():
     stack = lambda newest, begin: [[max(newest - back, begin) for back in (2, 1, 0)]]
     seen = [stack(t, begin) for t, begin in enumerate(first)]
     after = [stack(t + 1, begin) for t, begin in enumerate(first)]
-    after[2][0][2] = 103  # the true successor is none of the next episode
+    after[2][0][2] = 103  # the final observation does not belong to the next episode
     for part in (slice(0, 4), slice(4, 8)):
         given = rollout(4, 1)
         given = given._replace(
@@ -123,7 +123,7 @@ def test_stacked_frames_of_successors():
 
 @pytest.mark.long
 def test_an_episode_that_was_given_up_ends_before_the_next_rollout():
-    """As after a resume: the environments of a host that cannot be saved begin anew."""
+    """As after a resume: host environments that cannot be saved start over."""
     sizes = SequenceSizes(capacity=40, num_envs=2, chunk=4, burn_in=0, train=8)
     held = each_compiled(sequences(SPEC, sizes, (jnp.zeros((2, 6)), jnp.zeros((2, 6))), 8))
     ends = np.zeros((4, 2), int)

@@ -48,7 +48,7 @@ def test_too_few_seeds_are_told(runs):
 
 
 def test_a_failed_seed_counts_as_the_worst(runs, tmp_path):
-    """Of ten seeds at 100 three failed: nobody may call that better than ten seeds at 99."""
+    """Four of ten seeds failed, the others reached 101: that must not rank above ten seeds at about 99."""
     diverging = write_run(tmp_path / "diverging", [101.0] * 6 + [None] * 4)
     first, second = compare.rank([diverging, write_run(tmp_path / "steady", [99.0 + 0.1 * i for i in range(10)])])
     assert (first.name, second.name, second.failed) == ("steady", "diverging", 4)

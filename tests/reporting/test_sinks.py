@@ -64,7 +64,7 @@ def test_what_fails_is_told_once_and_training_goes_on(tmp_path):
 
 
 def test_weights_and_biases(tmp_path, monkeypatch):
-    """Offline: the files that it writes name the numbers; another process goes on under the same id."""
+    """Offline: the files that it writes name the numbers; another process continues under the same id."""
     pytest.importorskip("wandb")
     monkeypatch.setenv("WANDB_MODE", "offline")
     told = []

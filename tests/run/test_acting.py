@@ -98,7 +98,7 @@ def test_what_it_explores_differs_from_episode_to_episode(recurrent):
 
 
 class Parts(HostSource):
-    """Sees a tuple of a choice and a vector, does a choice from 3 on beside a float64 up to 0.1."""
+    """Observes a tuple of a choice and a vector; takes a choice that starts at 3 and a float64 up to 0.1."""
 
     id = "parts"
     observation_space = Dict(spaces={"0": Discrete(n=4), "1": Box(low=-1, high=1, shape=(2,))})

@@ -108,7 +108,7 @@ def test_a_run_that_a_callback_ends(tmp_path, run_folder, capsys):
 
 @pytest.mark.long
 def test_a_run_that_ends_at_a_return_and_goes_on(tmp_path, run_folder, capsys):
-    """The command's flag; without the level it goes on to what it would have been."""
+    """The command's flag; without it, the resumed run reaches its usual result."""
     folder = tmp_path / "run"
     words = (
         "a2c Catch --num-envs 2 --rollout-length 4 --hidden-sizes 4 --total-timesteps 80 --seeds 2 --eval-episodes 8"
@@ -147,7 +147,7 @@ def test_the_command_takes_callbacks_by_name(tmp_path, capsys):
 
 @pytest.mark.long
 def test_longer_than_it_was_to_be(tmp_path, capsys):
-    """Without schedules, a run that goes on longer is the run that was as long from the beginning, to the bit."""
+    """Without schedules, an extended run is bit-identical to a run that had this length from the beginning."""
     flat = {"learning_rate_schedule": "constant"}
     whole = train(tmp_path / "whole", total_timesteps=160, **flat)
     train(tmp_path / "run", **flat)

@@ -1,4 +1,4 @@
-"""Checkpoints: what goes in comes out, a damaged file is told, and nothing in a file can run code."""
+"""Checkpoints: what goes in comes out, a damaged file is reported, and nothing in a file can run code."""
 
 import gc
 import json
@@ -311,7 +311,7 @@ def test_a_save_is_tried_again_after_what_passes(tmp_path, monkeypatch, words):
 
 @pytest.mark.long
 def test_saves_do_not_fill_the_memory(tmp_path):
-    """TensorStore leaked four texts for each array of each save; what a few saves leave behind is of other kinds."""
+    """TensorStore leaked four strings per array and save; the few objects that saves leave behind are unrelated."""
     arrays, began = 100, 0
     tree = {f"layer {i}": np.zeros(2, np.float32) for i in range(arrays)}
     for step in range(1, 10):

@@ -163,7 +163,7 @@ def test_a_folder_that_is_moved_away_is_told_and_not_made_again(tmp_path, capsys
 
 
 def test_a_signal_of_another_process_stops_this_one_and_one_in_between_waits(tmp_path, monkeypatch):
-    """What a process acts on is what all have agreed on: the others would wait for it for ever."""
+    """A process acts only on what all have agreed on; otherwise, the others would wait for it forever."""
     job = job_in(tmp_path, lambda job: None)
     agreed = []
 

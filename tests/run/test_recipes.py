@@ -99,7 +99,7 @@ code=0; for task in $(cat {folder}/tasks); do wait $task || code=$?; done; rm {f
 
 @pytest.mark.slow
 def test_slurm_with_real_processes(cluster, tmp_path):
-    """Preempted twice, once by the end of its time, once by SIGTERM of its processes: queued again, it goes on."""
+    """Preempted twice, once by its time limit and once by SIGTERM to its processes: queued again, it resumes."""
     env = own_devices() | cluster(
         srun=TASKS.format(folder=tmp_path),
         scancel=f"kill -TERM $(cat {tmp_path}/tasks)",

@@ -47,7 +47,7 @@ def test_in_another_thread_nothing_is_changed():
 
 @pytest.mark.long
 def test_a_signal_where_python_cannot_raise_is_remembered_in_silence(capsys, monkeypatch):
-    """In a callback of the garbage collector, for one: Python would print a traceback, and go on."""
+    """In a callback of the garbage collector, for example, Python would print a traceback and continue."""
 
     class Struck:
         def __del__(self):

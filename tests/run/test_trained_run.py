@@ -151,7 +151,7 @@ def test_the_first_seed_that_did_not_fail(loaded):
 
 @pytest.mark.long
 def test_what_learned_by_self_play_acts_on_both_sides(tmp_path):
-    """Its earlier selves are opponents of training alone."""
+    """Its past policies are opponents only in training."""
     flags = {"num_envs": 8, "rollout_length": 4, "hidden_sizes": 8, "total_timesteps": 64, "self_play": 2}
     run = train("a2c", "MatrixGame", out=tmp_path / "run", display="none", evaluations=0, eval_episodes=4, **flags)
     agent, env = run.agent(0), run.plan.env

@@ -1,4 +1,4 @@
-"""A policy that begins with a trained agent: what it takes along, what begins anew, and what is refused."""
+"""A policy that starts from a trained agent: what it keeps, what is reset, and what is refused."""
 
 import dataclasses
 
@@ -35,7 +35,7 @@ def moved(before, after):
 @pytest.mark.long
 @pytest.mark.parametrize("algorithm", ["ppo", "dqn"])
 def test_a_policy_that_starts_from_a_trained_one_learns_on(algorithm):
-    """Its schedules, its optimizer and its replay begin anew: both players move, and explore as at first."""
+    """Its schedules, optimizer and replay are reset: both players learn, and explore as much as initially."""
     shared = {"num_envs": 4, "rollout_length": 8, "total_timesteps": 320, "learning_rate_schedule": "linear"}
     if algorithm == "ppo":
         function, config = ppo, MAPPOConfig(**shared, num_minibatches=2, num_epochs=1, normalize_value=True)
@@ -83,7 +83,7 @@ def test_a_frozen_policy_acts_as_it_did():
     )
     np.testing.assert_array_equal(did, does)
     greedy = trainer.algorithm.act(state.agent, none, keys[0], seen, False)[0]["red"]
-    assert 0 < np.mean(np.asarray(did) != np.asarray(greedy)[None]) < 0.1  # epsilon is .05 at the end of its run
+    assert 0 < np.mean(np.asarray(did) != np.asarray(greedy)[None]) < 0.1  # epsilon is 0.05 at the end of its run
 
 
 @pytest.mark.long

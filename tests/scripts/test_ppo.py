@@ -20,7 +20,7 @@ def test_it_learns_and_is_short(script):
 
 
 def test_an_advantage_goes_through_a_time_limit_and_not_through_an_ending(script):
-    """By hand, with a value of 1 everywhere: r + .9 V' - V, and .9 * .95 of the next advantage unless it is done."""
+    """By hand, with a value of 1 everywhere: r + 0.9 V' - V, plus 0.9 * 0.95 of the next advantage unless done."""
     spec = purerl.EnvironmentSpec(purerl.make("CartPole-v1").observation_space, purerl.Discrete(n=2))
     algorithm = script.ppo(spec, script.PPOConfig(discount=0.9))
     network = script.Network(2)

@@ -1,4 +1,4 @@
-"""The script that logs to Weights & Biases, beside a stand-in for its package."""
+"""The script that logs to Weights & Biases, with a stand-in for its package."""
 
 import sys
 import types

@@ -1,4 +1,4 @@
-"""The TOML of settings: written, read, and refused where it is no purerl folder."""
+"""The TOML of settings: written, read, and refused if it is not from a purerl folder."""
 
 import tomllib
 from pathlib import Path

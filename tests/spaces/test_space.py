@@ -1,4 +1,4 @@
-"""Spaces: samples are inside and uniform, what is outside is told."""
+"""Spaces: samples are inside and uniform; values outside are reported."""
 
 import jax
 import jax.numpy as jnp

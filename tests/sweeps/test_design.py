@@ -29,7 +29,7 @@ def test_draws_have_the_distribution_of_scipy(dimension, expected):
 
 
 def test_sobol_points_are_spread_evenly():
-    """Of 64 points each 64th of every range holds exactly one; of random ones it does not."""
+    """Each 64th of every range holds exactly one of 64 points; with random points, it does not."""
     dimensions = {"a": Uniform(0, 64), "b": Uniform(0, 64), "c": Choices(("x", "y"))}
     drawn = trials(dimensions, "qmc", 64, 5)
     for name in "ab":

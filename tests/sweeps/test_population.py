@@ -27,13 +27,13 @@ def test_exploit_and_explore():
     new = np.asarray(population.explore(jax.random.key(0), value, LogUniform(1e-4, 1.0)))
     times = np.isclose(new, 0.008) | np.isclose(new, 0.0125)
     np.testing.assert_allclose(times.mean(), 0.75, atol=0.03)
-    np.testing.assert_allclose(np.log10(new[~times]).mean(), -2, atol=0.15)  # drawn anew over all orders of magnitude
+    np.testing.assert_allclose(np.log10(new[~times]).mean(), -2, atol=0.15)  # resampled over all orders of magnitude
     edge = np.asarray(population.explore(jax.random.key(1), np.full(100, 11.9, np.float32), Uniform(8, 12)))
     assert edge.min() >= 8 and edge.max() == 12
 
 
 def test_small_integers_move():
-    """Three of four are moved by a factor, at least by one; the others are drawn anew."""
+    """Three of four are moved by a factor, at least by one; the others are sampled again."""
     dimension = dataclasses.replace(Uniform(0, 40), whole=True)
     for value, down, up in ((1, 0, 2), (2, 1, 3), (10, 8, 13)):
         new = np.asarray(population.explore(jax.random.key(value), np.full(4000, value, np.int32), dimension))

@@ -193,7 +193,7 @@ def test_what_cannot_be(wrong, told):
 
 @pytest.mark.long
 def test_python_alone_resumes_objects_without_a_registered_name(tmp_path):
-    """An algorithm with an argument is no file's: a command refuses it, the same call with `resume` continues."""
+    """A file cannot store an algorithm with an argument: a command refuses it; the same call with `resume` works."""
     clipped = partial(ppo, objective=Clip(epsilon=0.3))
     settings = {"over": {"learning_rate": [1e-3, 1e-2]}, "trials": 2, "seeds": 1, "display": "plain"}
     settings |= {"method": "grid", "total_timesteps": STEPS, "points": 2, "out": tmp_path / "run"}
@@ -352,7 +352,7 @@ def purerl_process(*words):
 
 @pytest.mark.slow  # by default a design resumes within the process: test_chunks
 def test_killed_and_resumed(tmp_path):
-    """A process that is killed outright, and one that goes on, against one that ran through: the same bits."""
+    """A sweep that is killed and then resumed is bit-identical to an uninterrupted one."""
     reference, killed = tmp_path / "reference", tmp_path / "killed"
     first = purerl_process(*COMMAND, "--out", str(reference))
     assert "best: return" in first.communicate(timeout=200)[0]

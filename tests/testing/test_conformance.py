@@ -19,7 +19,7 @@ from tests.helpers.disco_inputs import WEIGHTS
 from tests.helpers.marks import rows
 from tests.helpers.small import small, tiny
 
-# Of these .ci/run tests the contract and the worth of a time limit; that they learn the probes is slow.
+# .ci/run tests the contract and the value at a time limit for these; whether they learn the probes is a slow test.
 LONG = {
     "c51",
     "crossq",
@@ -39,9 +39,9 @@ LONG = {
     "spo",
     "tqc",
 }
-QUICK = {"CartPole-v1", "Catch", "Pendulum-v1", "GridWorld", "CoinGame"}  # of these the default run takes steps
+QUICK = {"CartPole-v1", "Catch", "Pendulum-v1", "GridWorld", "CoinGame"}  # the default run takes steps in these
 WHOLE = {"ppo"}  # contract and learning together
-HEADS = ("ppo", "dqn", "sac", "alphazero", "vdn")  # of families: of these the default run also compiles the contract
+HEADS = ("ppo", "dqn", "sac", "alphazero", "vdn")  # one per family; the default run also compiles their contract
 
 
 def made(name):

@@ -24,7 +24,7 @@ from pathlib import Path
 import crafted_cases
 from crafted_cases import CODE, READ
 
-SECONDS, BYTES = 150, 4 * 10**9  # of a case, at most; a busy machine is slow
+SECONDS, BYTES = 150, 4 * 10**9  # limits per case; a busy machine is slow
 
 
 def in_a_fork(words, out):
@@ -160,7 +160,7 @@ def main():
 
         os.chdir(root / "whole")
         found = [case for case in of.cases() if given.only in case[0]]
-        random.Random(0).shuffle(found)  # so that a part of them is of all kinds
+        random.Random(0).shuffle(found)  # so that every part contains all kinds
         found = found[given.skip :]
         count, failed = 0, []
         for name, craft, words in found:

@@ -53,7 +53,7 @@ CODE = (
     "import pathlib\npathlib.Path({mark!r}).write_text('it ran')\nfrom purerl.envs.bsuite.catch import Catch as Env\n"
 )
 CODE += "def start(key): pass\n"
-VALUES = (  # of a setting, in TOML
+VALUES = (  # values of a setting, in TOML
     *("1000000000", "1000000000000000000", "-1", "0", "nan", "-inf", "1e400", "1" * 5000, "9" * 400 + ".5", "''"),
     *("'crafted:Env'", "'os:abort'", "'$\\frac{'", '"\\u001b[2J\\u0007"', "[1, [2]]", "{a = {b = 1}}", "1979-05-27"),
     *("true", "[" * 3000 + "]" * 3000, "'" + "x" * 10_000 + "'", "['crafted:start', 5]", "[4" + ", 4" * 3000 + "]"),

@@ -170,7 +170,7 @@ def films():
 
 
 def shadow(craft):
-    """Put a folder named zoo beside the run, with what stands for a published agent."""
+    """Put a folder named zoo next to the run, with a substitute for a published agent."""
 
     def make():
         Path("zoo").mkdir()

@@ -14,7 +14,7 @@ from pathlib import Path
 import numpy as np
 
 ROOT = Path(__file__).parents[2]
-PARTS = 50  # of the long axis of y and z every so many-th number is recorded
+PARTS = 50  # every PARTS-th number along the long axis of y and z is recorded
 
 
 def settings(agent, sizes, atoms, most):

@@ -65,7 +65,7 @@ def pinned(path: str) -> list[str]:
 
 
 def all_rows() -> list[Row]:
-    """Return the faults with their test files, but for those of pinned numbers."""
+    """Return the faults with their test files, except for those of pinned numbers."""
     return [
         Row(path=path, right=right, wrong=wrong, tests=tuple(dict.fromkeys([*mirrored(path), *more])))
         for path, faults in FAULTS.items()

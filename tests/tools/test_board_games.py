@@ -1,4 +1,4 @@
-"""Games in turns are trained, played and written: of a small run."""
+"""Turn-based games are trained, played and written, on a small run."""
 
 import json
 

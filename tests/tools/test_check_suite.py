@@ -1,4 +1,4 @@
-"""The report on a suite: what holds, what fails and why, and that it goes on where it was."""
+"""The report on a suite: what holds, what fails and why, and that it resumes."""
 
 import json
 

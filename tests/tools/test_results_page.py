@@ -10,7 +10,7 @@ from purerl.settings import runs
 
 pytestmark = pytest.mark.publish
 
-RETURNS = {0: (20.0, 100.0), 1: (20.0, 60.0)}  # of two seeds, at the start and at the end
+RETURNS = {0: (20.0, 100.0), 1: (20.0, 60.0)}  # returns of two seeds, at the start and at the end
 
 
 def test_the_page_is_made_of_the_files(script, files):

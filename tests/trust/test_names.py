@@ -298,7 +298,7 @@ def test_what_one_command_may_import_the_next_may_not(run_of, mark, capsys):
 
 @pytest.mark.long
 def test_a_process_in_a_crafted_folder(run_of, mark):
-    """Files beside a run stand for no module, not even for JAX's plugins, which it looks for on the whole path."""
+    """Files next to a run are never imported, not even as JAX's plugins, which JAX looks for on the whole path."""
     folder = run_of("Catch")
     for name in ("click.py", "numpy.py", "jax_plugins/crafted/__init__.py", "sitecustomize.py", "orbax.py"):
         (folder / name).parent.mkdir(parents=True, exist_ok=True)

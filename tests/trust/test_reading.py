@@ -1,4 +1,4 @@
-"""Files that are no files, or larger than their kind: one line, at once."""
+"""Files that are not regular files, or larger than their kind: one line, at once."""
 
 import os
 import socket

@@ -29,7 +29,7 @@ def test_sticky_actions_repeat_as_often_as_they_should():
 
 
 def test_a_repeated_action_was_taken():
-    env = StickyActions(Counter(), probability=1.0)  # 0 is no action of every space
+    env = StickyActions(Counter(), probability=1.0)  # 0 is not an action of every space
     _, _, timestep = play(env, jnp.array([3, 1, 2]))
     np.testing.assert_array_equal(timestep.observation[:, 1], [3, 3, 3])
 

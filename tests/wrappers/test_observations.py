@@ -123,7 +123,7 @@ def test_bounds_may_be_traced():
 
 @pytree
 class WithGlobalState(Environment):
-    """Shows what only a critic may see beside an observation of its own."""
+    """Shows a global state, which only a critic may see, next to its observation."""
 
     def reset(self, key):
         return jnp.int32(0), {"state": jnp.ones(3), "global_state": jnp.full(5, 7.0)}
@@ -156,7 +156,7 @@ def test_a_global_state_stays_beside_what_the_agent_sees(wrap, key):
 
 @pytree
 class Nested(WithGlobalState):
-    """Shows a mask beside an observation that is itself a dict."""
+    """Shows a mask next to an observation that is itself a dict."""
 
     mask: Any = number(default=(True, True))
 

@@ -74,7 +74,7 @@ def dots_inside_loops(jaxpr, inside=False):
 
 @pytest.mark.long
 def test_a_step_has_one_product_each_way(given):
-    """The gradient of the kernel is no part of the loop."""
+    """The gradient of the kernel is not a part of the loop."""
     arrays, done = given
     counts = [
         dots_inside_loops(

@@ -1,4 +1,4 @@
-"""An adapter beside its suite: the same keys and actions, in one compiled program."""
+"""An adapter next to its suite: the same keys and actions, in one compiled program."""
 
 import copy
 import pickle
@@ -111,7 +111,7 @@ def side_by_side():
 
 
 def check_contract(env):
-    """The state keeps its structure, the observation is of the space, and the environment is data."""
+    """The state keeps its structure, the observation belongs to the space, and the environment is data."""
     key = fast(jax.random.key(1))
     state, observation = jax.eval_shape(env.reset, key)
     action = jax.eval_shape(env.action_space.sample, key)

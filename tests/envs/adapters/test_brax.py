@@ -35,7 +35,7 @@ def test_a_swimmer_swims():
 
 
 def test_inverted_pendulum_on_spring(side_by_side):
-    # half of the poles stand for 18 steps: of 16, some fall and some are cut off, however a machine rounds
+    # half of the poles stand for 18 steps: some of the 16 fall and some are truncated, however a machine rounds
     out = compare(side_by_side, "inverted_pendulum", steps=20, limit=18, num_envs=16, backend="spring")
     assert out.ours.terminated[out.running].any(), "a pole that falls has ended, not run out of time"
     assert len(np.unique(out.first, axis=0)) == 16, "every episode has a start of its own"

@@ -1,4 +1,4 @@
-"""What a vector's programs hold of an adapter: its reset and its step once each, and little beside the suite's own.
+"""A vector's programs contain an adapter's reset and step once each, and little more than the suite's own operations.
 
 `python -m benchmarks adapters` shows the seconds that this takes to compile.
 """

@@ -1,4 +1,4 @@
-"""The end of a task is told from the end of the time by every adapter, also where both come with the same step."""
+"""Every adapter distinguishes termination from truncation, even if both come with the same step."""
 
 import importlib.util
 

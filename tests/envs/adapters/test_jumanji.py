@@ -81,7 +81,7 @@ def test_names_are_those_of_jumanji():
 
 
 def test_where_nothing_is_legal_everything_is():
-    """FlatPack goes on to its last step although no block fits any more."""
+    """FlatPack continues to its last step although no block fits any more."""
     env, suite = purerl.make("jumanji/FlatPack-v0"), jumanji.make("FlatPack-v0")
 
     def step(carry, key):

@@ -1,4 +1,4 @@
-"""A wrong name is told at once, by tables that hold for the versions of the suites they were made of."""
+"""A wrong name is reported at once, from tables that hold for the versions of the suites they were made from."""
 
 import importlib
 import subprocess

@@ -124,7 +124,7 @@ def test_parameters_and_what_is_refused(refused):
 
 
 def test_no_game_is_over_when_it_starts(key):
-    """Of sparrow mahjong's games one in seventy is won before it is the agent's turn."""
+    """One in seventy games of sparrow mahjong is won before the agent's first turn."""
     env = purerl.make("pgx/sparrow_mahjong")
     state, _ = jax.jit(jax.vmap(env.reset))(jax.random.split(fast(key), 1000))
     assert not state.suite.terminated.any() and (state.suite.current_player == 0).all()

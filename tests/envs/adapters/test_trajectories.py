@@ -1,4 +1,4 @@
-"""Whole episodes of other suites' environments beside their adapters: the same keys and actions, the same numbers.
+"""Complete episodes of other suites' environments and of their adapters: the same keys and actions, the same numbers.
 
 Few ids of each suite run in the tests of its adapter; here all that compile in minutes do.
 """
@@ -48,7 +48,7 @@ def test_brax(name, options, side_by_side):
 
 
 def on_a_board(*shape):
-    """Return our one number as the cell that jumanji is told by its coordinates."""
+    """Return our one number as the coordinates of a cell, which jumanji expects."""
     return lambda action: jnp.stack(jnp.unravel_index(action, shape))
 
 
@@ -267,7 +267,7 @@ def test_ale(name):
 
 
 def compare_newest(source, reset, step):
-    """Of an observation only the last of its frames: an adapter fills those from before the episode its own way."""
+    """Compare only the last frame of an observation: an adapter fills those before the episode in its own way."""
     env, rng = source.open(2, seed=5, parallel=False, evaluation=True), np.random.default_rng(0)
     np.testing.assert_array_equal(np.asarray(env.reset(None))[:, -1], reset()[:, -1])
     score = 0.0

@@ -135,7 +135,7 @@ def test_parameters_are_used_and_can_be_vmapped(env_id, name, values, key):
     ],
 )
 def test_pictures_are_of_gymnasiums_size(name, size, key):
-    """Of its `SCREEN_DIM`, or its screen_height and screen_width, for scripts that read a fixed size."""
+    """The size is its `SCREEN_DIM`, or its screen_height and screen_width, for scripts that read a fixed size."""
     env = make(name)
     assert env.render(env.reset(key)[0]).shape == (*size, 3)
 

@@ -48,9 +48,9 @@ class Record(NamedTuple):
 
 
 class Game(NamedTuple):
-    """How to play one game of the oracle beside ours."""
+    """How to play one game of the oracle in parallel with ours."""
 
-    name: str  # of the oracle
+    name: str  # the oracle's name
     cls: type  # ours
     queue: Callable  # (oracle's game, draws of the step) -> draws in the order in which the oracle asks for them
     read: Callable  # oracle's game -> our state of the game

@@ -61,7 +61,7 @@ def disturb(rng, game):
     game.alien_dir, game.alien_move_timer = rng.choice([-1, 1]), rng.randint(1 + min(block.sum(), 12 - game.ramp_index))
     game.alien_shot_timer, game.pos = rng.randint(11), rng.randint(10)
     game.f_bullet_map, game.e_bullet_map = np.zeros((10, 10)), np.zeros((10, 10))
-    age = rng.randint(12)  # of the last shot
+    age = rng.randint(12)  # age of the last shot, in steps
     game.shot_timer = max(4 - age, 0)
     if age <= 8:
         game.f_bullet_map[8 - age, rng.randint(10)] = 1

@@ -44,7 +44,7 @@ class SlowGrid:
 
 
 class SlowTag:
-    """Tag on a plane. What rounding decides is told: agents of whom a float32 program may say otherwise."""
+    """Tag on a plane. It also reports where rounding decides: agents for which a float32 program may differ."""
 
     NEAR = 1e-5
 

@@ -27,7 +27,7 @@ def policy(joint=False, central=False):
 
 
 def by_group(*leading, dtype=np.float32):
-    """Return {group: [.., n]}: of step t, environment b and agent i the number 100 t + 10 b + i."""
+    """Return {group: [.., n]}: the number 100 t + 10 b + i for step t, environment b and agent i."""
     steps = np.zeros((1, 1)) if len(leading) == 1 else 100 * np.arange(leading[0])[:, None]
     agents = (steps + 10 * np.arange(leading[-1]))[..., None] + np.arange(sum(SIZES))
     agents = (agents if len(leading) == 2 else agents[0]).astype(dtype)

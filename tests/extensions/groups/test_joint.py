@@ -166,7 +166,7 @@ def test_groups_of_a_single_agent_and_policies_that_do_not_match():
 
 
 def test_frames_between_turns_are_others():
-    """A replay must keep an agent's stacks whole: its own turns are no consecutive steps."""
+    """A replay must keep an agent's frame stacks complete: its own turns are not consecutive steps."""
     seen = []
 
     def spying(spec, config):

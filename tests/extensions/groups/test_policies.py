@@ -119,7 +119,7 @@ def test_settings_that_cannot_be(groups, message):
 
 @pytest.mark.long
 def test_groups_that_start_from_a_run_have_its_settings_unless_others_are_given(tmp_path):
-    """Of the run, and of its groups; once it has begun, the run that it started from is not needed."""
+    """Settings of the run and of its groups; once a run has begun, the run that it started from is not needed."""
     flags = FLAGS | {"total_timesteps": 32, "learning_rate": 0.5}
     source, groups = tmp_path / "source", {"red": {"entropy_coefficient": 0.25}}
     assert (

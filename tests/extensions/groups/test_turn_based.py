@@ -165,7 +165,7 @@ def moves(whole, player, env):
 @pytest.mark.long
 @pytest.mark.parametrize("length", [1, 2, 4, 16])
 def test_a_replay_holds_every_move_once(length):
-    """Of both players, whatever the length of a rollout, and windows of three moves run on over rollouts."""
+    """The moves of both players, whatever the rollout length; windows of three moves continue across rollouts."""
     config = DQNConfig(num_envs=6, learning_starts=10**6, batch_size=8, replay_capacity=600, hidden_sizes=(4,))
     trainer, state, parts, whole = play(dqn, config, length)
     update = lambda agent, part: (trainer.algorithm.update(agent, jax.random.key(0), part)[0], None)

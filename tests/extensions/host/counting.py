@@ -17,7 +17,7 @@ PPO = PPOConfig(
 
 
 def counting():
-    """An algorithm whose memory counts the steps since it began anew, and whose actions tell the count."""
+    """An algorithm whose carry counts the steps since it was reset, and whose actions are the count."""
 
     def act(agent, carry, key, observation, explore):
         return carry + 1, carry + 1, {"count": carry + 1}

@@ -36,20 +36,20 @@ def gathered(num_groups, size, length, rollouts, algo=None):
 @pytest.mark.long_for("2")
 @pytest.mark.parametrize("num_groups", [1, 2])
 def test_transitions_masks_and_memory(num_groups):
-    """By hand: environment i acts 1, 2, .., i + 2, then a masked step, then again; memory begins anew each time."""
+    """By hand: environment i acts 1, 2, .., i + 2, then a masked step, then again; the carry is reset each time."""
     size, length = 3, 5
     for group in range(num_groups):
         rollouts = [parts[group] for parts in gathered(num_groups, size, length, 6)]
         for i in range(size):
             period, flat = i + 3, 6 * length
-            phase = np.arange(flat) % period  # of each step: period - 1 is the masked one
+            phase = np.arange(flat) % period  # phase of each step: period - 1 is the masked one
             masked = phase == period - 1
             of = lambda name, i=i, rs=rollouts: np.concatenate([np.asarray(getattr(r, name))[:, i] for r in rs])
             np.testing.assert_array_equal(of("mask"), ~masked)
             np.testing.assert_array_equal(of("terminated"), phase == period - 2)
             np.testing.assert_array_equal(of("truncated"), masked)
             action = np.concatenate([np.stack(r.action)[:, i] for r in rollouts])
-            # A masked step acts on the final observation with memory that has begun anew, and is itself an ending.
+            # A masked step acts on the final observation with a reset carry, and itself ends an episode.
             np.testing.assert_array_equal(action, np.where(masked, 1, phase + 1))
             np.testing.assert_array_equal(of("reward"), np.where(masked, 0, phase + 1))
             observed = np.concatenate([np.stack(r.observation)[:, i, 1] for r in rollouts])

@@ -113,7 +113,7 @@ def test_an_environment_that_raises(mode, tmp_path):
     ],
 )
 def test_an_environment_that_ends_its_process(mode, num_envs, told, monkeypatch):
-    """Under each sampler it is told with its exit code, at once, and nothing of it is left."""
+    """Each sampler reports its exit code at once, and leaves nothing of it behind."""
     monkeypatch.setattr(gymnasium_adapter, "_cores", lambda: 2)
     source = purerl.make("gymnasium/benchmarks.faults.broken:Broken-v0", fault="os._exit in step")
     config = A2CConfig(num_envs=num_envs, rollout_length=16, hidden_sizes=(4,), total_timesteps=640)
@@ -165,7 +165,7 @@ def test_bad_input():
 
 @pytest.mark.long
 def test_going_on_does_not_join_two_episodes():
-    """Environments that cannot be saved start anew: what was stored ends there, and so does what is counted."""
+    """Environments that cannot be saved start over: stored transitions and counted episodes end there."""
     source = Ledger()
     source.action_space = Discrete(n=3)
     config = dataclasses.replace(DQN, num_envs=6, n_step=1, replay_capacity=600, learning_starts=600)
@@ -185,7 +185,7 @@ def test_going_on_does_not_join_two_episodes():
 
 @pytest.mark.long
 def test_an_update_that_only_closes_episodes_is_measured():
-    """It is the first one of a run that goes on, where a rollout is one step: no environment has moved by then."""
+    """It is the first update of a resumed run whose rollouts have one step: no environment has stepped by then."""
     source = Ledger()
     source.action_space = Discrete(n=3)
     config = dataclasses.replace(DQN, num_envs=6, rollout_length=1, n_step=1, learning_starts=12)

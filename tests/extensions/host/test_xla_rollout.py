@@ -1,4 +1,4 @@
-"""Sampling inside jit: the same transitions as step by step, and what goes wrong outside is told."""
+"""Sampling inside jit: the same transitions as step by step, and failures outside are reported."""
 
 import dataclasses
 import importlib.util
@@ -76,7 +76,7 @@ def test_transitions_are_those_of_a_loop_of_python():
     found = assert_same_transitions(Ledger(), CONFIG, 4)
     terminated = np.concatenate([agent[1] for agent, *_ in found])
     np.testing.assert_array_equal(np.flatnonzero(terminated[:, 1]), np.arange(2, 32, 4))  # three steps, and one masked
-    assert found[0][0][3][:, 1].tolist() == [0, 1, 2, 0, 0, 1, 2, 0]  # memory, anew before and after a masked step
+    assert found[0][0][3][:, 1].tolist() == [0, 1, 2, 0, 0, 1, 2, 0]  # the carry, reset before and after a masked step
 
 
 @pytest.mark.parametrize(("name", "options"), REAL)

@@ -39,7 +39,7 @@ def trainer_of(levels, **fields):
 
 
 def still(spec, config):
-    """An algorithm that acts at random and counts its updates: of it a program compiles in a second."""
+    """An algorithm that acts at random and counts its updates: its program compiles in a second."""
     values = lambda agent, rollout: Values(
         value=rollout.reward, next_value=rollout.reward, reward=rollout.reward, scale=lambda x: x
     )
@@ -201,7 +201,7 @@ def first_rollout(trainer, key, known=lambda learner: learner):
 
 @pytest.mark.long
 def test_values_are_the_critics(key):
-    """Of a feedforward network, V(s) of each observation; of the true successor where an episode ended."""
+    """For a feedforward network: V(s) of each observation, and of the final observation if an episode ended."""
     trainer = trainer_of("plr")
     state, _, rollout = first_rollout(trainer, key)
     value, after = jax.jit(lambda *given: trainer.values(*given)[:2])(state.agent.learner, rollout)

@@ -103,7 +103,7 @@ def test_games_of_scripts_end_as_by_hand():
 
 @pytest.mark.long
 def test_random_games_end_as_they_are_known_to():
-    """Of all games of tic-tac-toe between random players the first mover wins 58.5% and draws 12.7%."""
+    """In tic-tac-toe between random players, the first mover wins 58.5% of all games and ties 12.7%."""
     game, count = match.game_of("pgx/tic_tac_toe"), 8192
     player = match.contender_of("random", game)
     won = np.asarray(match.play_games(game, player, player, jax.random.key(0), count))

@@ -34,7 +34,7 @@ def test_selves_are_kept_and_rated():
     selves = [params(state.agent.learner) for state in states]
     pool = [params(jax.tree.map(lambda x, i=i: x[i], states[-1].agent.pool)) for i in range(2)]
     np.testing.assert_array_equal(pool[0], selves[0])
-    np.testing.assert_array_equal(pool[1], selves[2])  # of the middle of the run
+    np.testing.assert_array_equal(pool[1], selves[2])  # the snapshot from the middle of the run
     assert np.abs(selves[4] - selves[2]).max() > 0
 
     rows = tournament.table(Nim(), PLAY, jax.device_get(states[-1].agent), seed=3)

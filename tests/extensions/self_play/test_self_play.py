@@ -96,7 +96,7 @@ def test_the_learner_learns_from_its_own_side_only(trained):
     _, rollout = jax.jit(lambda s: train.collect(trainer.algorithm, trainer.vector, s, jax.random.key(1), 4))(state)
     first = plays_first(16, 4)
     garble = lambda x, where: jnp.where(where.reshape(1, -1, *[1] * (x.ndim - 2)), jnp.asarray(1, x.dtype) - x, x)
-    sides = {"column": ~first, "row": first}  # of the others: the first side is that of the first name
+    sides = {"column": ~first, "row": first}  # sides of the opponents: the first side has the first name
     changed = rollout._replace(
         action={name: garble(part, sides[name]) for name, part in rollout.action.items()},
         reward={name: garble(part, sides[name]) for name, part in rollout.reward.items()},

@@ -27,7 +27,7 @@ CONFIG = A2CConfig(num_envs=8, rollout_length=4, hidden_sizes=(4,), total_timest
 
 @pytest.fixture(scope="module")
 def agent():
-    """Two earlier selves that cooperate and a learner that defects, whatever they see."""
+    """Two past policies that cooperate and a learner that defects, whatever they see."""
     trainer = make_trainer(self_play, MatrixGame(), self_play_config(a2c, CONFIG, 2))
     agent = jax.jit(trainer.init)(jax.random.key(0)).agent
 

@@ -58,7 +58,7 @@ def test_a_host_environment_is_refused(tmp_path):
 
 @pytest.mark.long
 def test_a_run_resumes_to_the_same_bits_and_logs_its_numbers(tmp_path):
-    """The numbers, Adam's state and the trace are part of the checkpoint; a recurrent policy is no exception."""
+    """The numbers, Adam's state and the trace are part of the checkpoint, even for a recurrent policy."""
     more = [
         "--self-tune",
         "gae_lambda,entropy_coefficient",
