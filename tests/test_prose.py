@@ -14,12 +14,16 @@ PAGES = [
     *(f"docs/{page.name}" for page in sorted((ROOT / "docs").glob("*.md"))),
     *("README.md", "CONTRIBUTING.md", "SECURITY.md", "CHANGELOG.md", "benchmarks/README.md"),
 ]
-MODULES = [
-    path
-    for folder in ("purerl", "algos", "envs")
-    for path in sorted((ROOT / folder).rglob("*.py"))
-    if not any(parent.is_symlink() for parent in path.parents)
-]
+
+
+def python_files(*folders):
+    """Return the Python files of some folders, without those that are linked into them."""
+    files = [path for folder in folders for path in sorted((ROOT / folder).rglob("*.py"))]
+    return [path for path in files if not any(parent.is_symlink() for parent in path.parents)]
+
+
+MODULES = python_files("purerl", "algos", "envs")
+SOURCES = [*MODULES, *python_files("scripts", "tools", "benchmarks", "tests")]
 LONGEST_SENTENCE = 35  # words
 RULES = {
     r"(?<!here )\b(is|are|was|were) no (?!longer|more\b|less\b|fewer)[a-z]": "write 'is not a'",
@@ -143,7 +147,7 @@ def comments(path):
 def test_docstrings_follow_the_style_guide():
     found = [
         f"{path.relative_to(ROOT)}:{line}: {problem}"
-        for path in MODULES
+        for path in SOURCES
         for line, text in docstrings(parsed(path))
         for problem in problems(prose(text))
     ]
@@ -153,7 +157,7 @@ def test_docstrings_follow_the_style_guide():
 def test_comments_follow_the_style_guide():
     found = [
         f"{path.relative_to(ROOT)}:{line}: {problem}"
-        for path in MODULES
+        for path in SOURCES
         for line, text in comments(path)
         for problem in problems(prose(text))
     ]
