@@ -1,4 +1,4 @@
-"""Groups of agents: their sizes, their rewards by hand, and actions that are drawn for them."""
+"""Groups of agents: their sizes, their rewards by hand, and random actions for them."""
 
 import jax
 import jax.numpy as jnp

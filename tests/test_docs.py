@@ -1,4 +1,4 @@
-"""The site: what its pages show runs, what they name exists, and every public name has a page."""
+"""The site: the code on its pages runs, the names exist, and every public name has a page."""
 
 import importlib
 import inspect

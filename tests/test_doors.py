@@ -1,4 +1,4 @@
-"""Names become code behind one door: no other place imports or evaluates by a name that it is given."""
+"""Names become code in one place only: no other code imports or evaluates a name that it is given."""
 
 import ast
 

@@ -1,6 +1,6 @@
-"""Every reader of files, with damaged and hostile ones: an `InputError` of one line, or a result, and nothing else.
+"""Every reader of files, given damaged and hostile ones, raises a one-line `InputError` or returns a result.
 
-PURERL_FUZZ_CASES=20000 gives each reader so many cases in place of a dozen, or of thousands in the longer half.
+PURERL_FUZZ_CASES=20000 gives each reader so many cases instead of a dozen, or of thousands in the longer half.
 """
 
 import contextlib

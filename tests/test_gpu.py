@@ -1,4 +1,4 @@
-"""On a GPU, where loops are CUDA graphs: runs are the same again and resumed to the bit, and agents learn."""
+"""On a GPU, where loops are CUDA graphs: repeated and resumed runs are bit-identical, and agents learn."""
 
 import signal
 

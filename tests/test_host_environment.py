@@ -1,4 +1,4 @@
-"""The contract of host environments: what may be left out, and the error where only JAX can be."""
+"""The contract of host environments: optional methods, and the error where only JAX environments work."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""`import purerl` costs next to nothing and starts nothing."""
+"""`import purerl` is fast, imports no JAX and starts no backend."""
 
 import json
 import subprocess

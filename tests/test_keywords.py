@@ -1,4 +1,4 @@
-"""Long calls name their arguments, so that two swapped ones cannot train unseen.
+"""Long calls name their arguments, so that swapped arguments cannot go unnoticed.
 
 Records with three or more fields are built by keyword, and no call has six positional arguments or more.
 """

@@ -1,4 +1,4 @@
-"""Who may import whom, read from the source. Imports within functions count; those for type checkers alone do not.
+"""Who may import whom, read from the source. Imports within functions count; those only for type checkers do not.
 
 Every folder and every flat file of `purerl` has a list of its own. A list that allows what nothing uses fails too.
 """

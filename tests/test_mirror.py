@@ -1,4 +1,4 @@
-"""The tests stand as the code does: each module has a test file of its name in the mirrored folder."""
+"""The tests mirror the code: each module has a test file with its name in the mirrored folder."""
 
 from pathlib import Path
 

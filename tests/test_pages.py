@@ -1,4 +1,4 @@
-"""The pages of algorithms and environments: each has one, and what it says of the code holds."""
+"""The pages of algorithms and environments: each has one, and its statements about the code hold."""
 
 import dataclasses
 import re

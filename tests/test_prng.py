@@ -1,4 +1,4 @@
-"""The fast generator against what independent random words would do."""
+"""The fast generator compared with independent random words."""
 
 import jax
 import jax.numpy as jnp

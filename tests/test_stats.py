@@ -1,4 +1,4 @@
-"""The statistics that users import are those of `functional`, and what they load is compared by them."""
+"""The statistics that users import are those of `functional`, and they compare loaded runs."""
 
 import inspect
 

@@ -1,4 +1,4 @@
-"""The doors for any environment: which loop they open."""
+"""The functions that accept any environment: which loop they choose."""
 
 import jax
 import numpy as np

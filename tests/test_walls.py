@@ -1,4 +1,4 @@
-"""No room of the core or the lab names an extension: its words stand in its own folder and in the commands."""
+"""No package of the core or the lab names an extension: its names occur only in its own folder and in the commands."""
 
 import re
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""CrossQ: its critics' loss by hand, and what it does without."""
+"""CrossQ: its critics' loss by hand, and what it leaves out."""
 
 import jax
 import jax.numpy as jnp

@@ -1,4 +1,4 @@
-"""Curiosity: the bonus by hand, that it falls where something is known, and that it makes PPO find what is far away."""
+"""Curiosity: the bonus by hand; it falls in known states, and PPO finds distant rewards with it."""
 
 import jax
 import jax.numpy as jnp

@@ -19,7 +19,7 @@ TRANSITION = {"action": 0, "reward": 0.25, "discount": 0.5}  # from state 0 to s
 
 
 def learned(factory, config, legal=None):
-    """Return the metrics of one gradient step on the transition, with tables in place of networks."""
+    """Return the metrics of one gradient step on the transition, with tables instead of networks."""
     state = lambda i: jnp.full((1, 1), i, jnp.float32)
     see = lambda i: state(i) if legal is None else {"seen": state(i), "action_mask": jnp.array([legal])}
     space = ROOM if legal is None else Dict(spaces={"seen": ROOM, "action_mask": Box(low=0, high=1, shape=(3,))})

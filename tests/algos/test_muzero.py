@@ -1,4 +1,4 @@
-"""MuZero: what is known of the future by hand, the loss by hand, and an environment that it learns."""
+"""MuZero: its targets by hand, its loss by hand, and an environment that it learns."""
 
 import jax
 import jax.numpy as jnp

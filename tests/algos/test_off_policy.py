@@ -1,4 +1,4 @@
-"""What algorithms with a replay share: metrics before they learn, normalized observations, what only critics see."""
+"""Algorithms with a replay: metrics before they learn, normalized observations, observations only for critics."""
 
 import dataclasses
 

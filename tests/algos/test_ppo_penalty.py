@@ -27,7 +27,7 @@ def test_the_weight_stays_inside_its_bounds():
 
 @pytest.mark.long
 def test_updates_are_ppos_with_the_penalty_as_its_objective(key):
-    """The first update of the whole run, against PPO given that objective by hand: the same bits."""
+    """The first update of the run is bit-identical to PPO with that objective, given by hand."""
     config = PPOPenaltyConfig(**SIZES, initial_kl_weight=2.0, kl_target=1e-9)
     plain = lambda spec, config: ppo(spec, config, objective=Drifting(drift=KLPenalty(coefficient=2.0)))
     ours = make_trainer(ppo_penalty, "CartPole-v1", config)

@@ -92,7 +92,7 @@ def test_refuses_continuous_actions_and_minibatches_that_do_not_divide():
 
 @pytest.mark.long
 def test_what_an_episode_showed_is_no_part_of_the_next_ones_targets():
-    """The loss of the steps after an ending is the same to the bit whatever was observed before it."""
+    """The loss of the steps after an episode's end is bit-identical whatever was observed before it."""
     config = PQNConfig(num_envs=2, rollout_length=6, num_minibatches=1, num_epochs=1, rnn="gru", rnn_size=5)
     algorithm = pqn(EnvironmentSpec(Box(low=-1.0, high=1.0, shape=(2,)), Discrete(n=3)), config)
     rng = np.random.default_rng(0)

@@ -1,4 +1,4 @@
-"""PPO, DQN and SAC show their whole config; a field that they restate keeps its shared declaration."""
+"""PPO, DQN and SAC show their complete config; a field that they restate keeps its shared declaration."""
 
 import ast
 import dataclasses
@@ -48,7 +48,7 @@ def test_the_story_stands_in_the_file(config):
 
 @pytest.mark.long
 def test_ppo_without_an_objective_has_the_clipped_one(key):
-    """The clip in PPO's file is `Clip`, to the bit."""
+    """The clip in PPO's file is bit-identical to `Clip`."""
     spec, config = EnvironmentSpec(Box(low=-1.0, high=1.0, shape=(2,)), Discrete(n=2)), PPOConfig(num_minibatches=2)
     keys = jax.random.split(key, 3)
     agent, shape = ppo(spec, config).init(key), (config.rollout_length, config.num_envs)

@@ -1,4 +1,4 @@
-"""The Q function of a team's agents: each agent's own, side by side, and what transitions teach it."""
+"""The Q function of a team's agents: separate for each agent, evaluated in parallel, and its targets."""
 
 import jax
 import jax.numpy as jnp

@@ -1,6 +1,6 @@
-"""What a time limit is worth, in every algorithm: taking it for a termination gives a value that is wrong by 1.
+"""The value at a time limit, in every algorithm: treating it as a termination gives a value that is wrong by 1.
 
-`test_updates.py` holds the same for one update, by what it depends on.
+`test_updates.py` checks the same for one update, by its dependence on the final observation.
 """
 
 import dataclasses

@@ -1,8 +1,8 @@
-"""Three tiny updates of every algorithm: what they depend on, and that they are what they were.
+"""Three tiny updates of every algorithm: what they depend on, and that their results have not changed.
 
-After a termination nothing follows, so what is learned must not depend on the final observation; after a time limit it
-must. The numbers in tests/golden/updates.json are those of code that passed all longer tests, those against independent
-references among them: a change of an equation changes them. After a change that is meant to,
+Nothing follows a termination, so learning must not depend on the final observation; after a time limit, it must. The
+numbers in tests/golden/updates.json are from code that passed all longer tests, including those against independent
+references. Any change of an equation changes them. If the change is intended, run
 
     PURERL_WRITE_GOLDEN=1 uv run pytest -n 0 tests/algos/test_updates.py
 """

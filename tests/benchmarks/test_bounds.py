@@ -1,4 +1,4 @@
-"""The parts of an update, measured alone."""
+"""The parts of an update, measured separately."""
 
 import jax
 import jax.numpy as jnp

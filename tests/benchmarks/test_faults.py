@@ -1,4 +1,4 @@
-"""The campaign of faults: its counts and comparisons, and one try of each kind with real processes."""
+"""Fault injection: its counts and comparisons, and one try of each kind with real processes."""
 
 import json
 import os

@@ -1,4 +1,4 @@
-"""Where the seconds of a compilation go, as XLA logs it."""
+"""Compile time by phase, from XLA's log."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""The lines about environments say what the environments are."""
+"""The one-line descriptions of environments match their docstrings."""
 
 from purerl import agent_groups, make
 from purerl.catalog.about_environments import ABOUT

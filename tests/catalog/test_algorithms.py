@@ -1,6 +1,6 @@
-"""Algorithms: every row leads to one whose settings are documented, and whose defaults are promises.
+"""Algorithms: every row leads to one with documented settings and pinned defaults.
 
-Curves are published with the defaults in tests/golden/defaults.json. After a change that is meant to,
+Curves are published with the defaults in tests/golden/defaults.json. If you change a default on purpose, run
 
     PURERL_WRITE_GOLDEN=1 uv run pytest -n 0 tests/catalog/test_algorithms.py
 """

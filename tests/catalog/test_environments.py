@@ -1,4 +1,4 @@
-"""Environments and suites: every row leads somewhere, and says what it is."""
+"""Environments and suites: every row loads, and its description is right."""
 
 import importlib.util
 import tomllib

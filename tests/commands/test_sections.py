@@ -1,4 +1,4 @@
-"""Help pages in sections, of 80 columns."""
+"""Help pages in sections, 80 columns wide."""
 
 import pytest
 from click.testing import CliRunner

@@ -1,4 +1,4 @@
-"""What a command reads of the folder that it is started in: nothing that it was not told to read."""
+"""A command reads only the files of its working directory that it was asked to read."""
 
 import os
 import subprocess

@@ -1,4 +1,4 @@
-"""`purerl train`: killed at random moments and resumed, the same bits."""
+"""`purerl train`: killed at random moments and resumed, with bit-identical results."""
 
 import os
 import random
@@ -33,7 +33,7 @@ def wait_for_checkpoint(process, folder):
     ],
 )
 def test_killed_at_random_moments_and_resumed(tmp_path, algorithm, seeds, strikes):
-    """Killed, resumed, and again, then to the end: the same bits as a run that nothing happened to."""
+    """Killed and resumed twice, then completed: bit-identical to an uninterrupted run."""
     steps = "240000" if algorithm == "PPO" else "40000"
     words = ["train", *ENVIRONMENT[algorithm].split(), "--seeds", str(seeds), "--total-timesteps", steps,
              "--eval-episodes", "32", "--evaluations", "3", "--checkpoint-interval", "0.05", "--plain"]  # fmt: skip

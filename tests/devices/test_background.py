@@ -1,4 +1,4 @@
-"""Waiting for a compiler: signals arrive, results and errors too."""
+"""Waiting for a compiler: signals, results and errors arrive."""
 
 import signal
 import threading

@@ -69,7 +69,7 @@ def launch(command):
 
 
 def start(count, *arguments, port=None):
-    """Start `count` processes of `purerl train`; one alone is not told of any others."""
+    """Start `count` processes of `purerl train`; a single process does not get a coordinator."""
     port, processes = port or free_port(), []
     for index in range(count):
         others = f"--distributed --coordinator localhost:{port} --num-processes {count} --process-index {index}".split()
@@ -217,7 +217,7 @@ def test_a_folder_that_is_removed_midway_is_told_in_a_line(tmp_path, harm):
 
 @pytest.mark.slow
 def test_processes_sweep_and_evolve_together(tmp_path):
-    """Equal to the bit to one process with as many devices; one process reads what they saved."""
+    """Bit-identical to one process with as many devices; one process reads their checkpoint."""
     port, (one, two) = free_port(), (tmp_path / "one", tmp_path / "two")
     processes = [launch([__file__, str(port), str(index), str(two)]) for index in (0, 1)]
     alone = halve(one / "sweep", devices=2)

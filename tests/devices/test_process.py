@@ -1,4 +1,4 @@
-"""A process that leaves says what it has to say, and waits for nobody."""
+"""A process that exits writes its last output, and waits for no other process."""
 
 import subprocess
 import sys

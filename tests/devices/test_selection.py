@@ -1,4 +1,4 @@
-"""Devices that a run is given, and what cannot be."""
+"""The devices of a run, and requests that cannot be met."""
 
 import pytest
 

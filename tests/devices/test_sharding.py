@@ -1,4 +1,4 @@
-"""Devices: seeds that do not depend on how they are spread, and one run whose environments are."""
+"""Devices: seeds do not depend on how they are distributed, nor does a run whose environments are."""
 
 from types import SimpleNamespace
 

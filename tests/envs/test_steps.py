@@ -1,7 +1,7 @@
-"""A few hundred random steps of every environment are what they were.
+"""A few hundred random steps of every environment have not changed.
 
-The numbers in tests/golden/steps.json are those of code that passed all longer tests, those against the environments'
-own packages and slow references among them: a change of the dynamics changes them. After a change that is meant to,
+The numbers in tests/golden/steps.json are from code that passed all longer tests, including those against the
+environments' own packages and slow references. Any change of the dynamics changes them. If the change is intended, run
 
     PURERL_WRITE_GOLDEN=1 uv run pytest -n 0 tests/envs/test_steps.py
 """

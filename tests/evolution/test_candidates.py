@@ -1,4 +1,4 @@
-"""Where searches start: each candidate is what its name says."""
+"""Initial candidates: each is what its name says."""
 
 import jax
 import numpy as np

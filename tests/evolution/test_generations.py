@@ -1,4 +1,4 @@
-"""Evolving: what a generation gives, that it is the same however it is cut, and what is refused."""
+"""Evolving: the result of a generation, however it is divided, and what is refused."""
 
 import dataclasses
 
@@ -69,7 +69,7 @@ def test_a_search_that_collapses_keeps_its_center(monkeypatch):
 
 @pytest.mark.long
 def test_chunks_and_devices_change_nothing(once):
-    """One by one, three side by side (and one thrown away), on two devices."""
+    """One by one, three in parallel (and one discarded), on two devices."""
     for changes in ({"chunk": 3}, {"mesh": make_mesh(2)}):
         center, fitness = generation(seeds=2, **changes)
         np.testing.assert_allclose(fitness[0], once[1][0], rtol=1e-4, err_msg=str(changes))

@@ -1,4 +1,4 @@
-"""The program of a generation: its first call starts the search, and a checkpoint's shapes are known before."""
+"""The program of a generation: its first call starts the search, and a checkpoint's shapes are known before it."""
 
 import jax
 import numpy as np

@@ -1,4 +1,4 @@
-"""Counters at the end of their range."""
+"""Counters at the limit of their range."""
 
 import jax.numpy as jnp
 import pytest

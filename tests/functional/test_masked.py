@@ -68,7 +68,7 @@ def rollout_of(algo, agent, contents, mask=MASK):
 @pytest.mark.long
 @pytest.mark.parametrize("name", CASES)
 def test_what_does_not_count_changes_nothing(name):
-    """Other contents of masked steps give the same parameters, statistics and metrics to the bit."""
+    """Other contents of masked steps give bit-identical parameters, statistics and metrics."""
     algo = CASES[name]()
     begin, update = algo.init(jax.random.key(0)), jax.jit(algo.update)
 

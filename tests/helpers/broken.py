@@ -1,3 +1,3 @@
-"""A module that raises where it is imported."""
+"""A module that raises when it is imported."""
 
 1 / 0  # noqa: B018

@@ -1,4 +1,4 @@
-"""Functions compiled as one program: to the last bit, or rather than each of their operations."""
+"""Functions compiled as one program: for bit-identical results, or instead of compiling each operation."""
 
 import jax
 
@@ -6,7 +6,7 @@ EXACT = {"xla_backend_optimization_level": 1}  # at 0, two programs round the sa
 
 
 def jit_exactly(function, **options):
-    """Return `jax.jit(function)`, compiled so that two programs of the same operations give the same bits."""
+    """Return `jax.jit(function)`, compiled so that two programs with the same operations give bit-identical results."""
     return jax.jit(function, compiler_options=EXACT if jax.default_backend() == "cpu" else None, **options)
 
 

@@ -22,7 +22,7 @@ class LinearAgent(NamedTuple):
 
 
 def linear_q(spec, config):
-    """Q-learning with a linear action value: a whole algorithm in thirty lines."""
+    """Q-learning with a linear action value: a complete algorithm in thirty lines."""
     inputs = sum(leaf.size for leaf in jax.tree.leaves(split_mask(spec.observation_space.struct)[0]))
     num_actions = spec.action_space.n
 

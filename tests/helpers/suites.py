@@ -182,7 +182,7 @@ def pgx_in_turns(name):
 
 
 def xminigrid(name, limit):
-    """XLand-MiniGrid's own environment; its discount tells an ending from the limit."""
+    """XLand-MiniGrid's own environment; its discount distinguishes termination from truncation."""
     import xminigrid
 
     with jax.numpy_dtype_promotion("standard"):

@@ -1,4 +1,4 @@
-"""Evaluation: whole episodes, each counted once, however long the others are."""
+"""Evaluation: complete episodes, each counted once, however long the others are."""
 
 from typing import NamedTuple
 

@@ -1,4 +1,4 @@
-"""Convolutional networks: what they see, in parts as at once, and their published sizes."""
+"""Convolutional networks: their outputs, in parts and at once, and their published sizes."""
 
 import jax
 import jax.numpy as jnp
@@ -26,7 +26,7 @@ def test_convolutions_see_the_whole_image(key, name, size):
 @pytest.mark.long
 @pytest.mark.parametrize("name", CNNS)
 def test_images_in_parts_as_at_once(key, name, monkeypatch):
-    """70 images: three parts of 24, the last of which lacks two; for two seeds side by side."""
+    """70 images: three parts of 24, the last of which lacks two; for two seeds in parallel."""
     net = CNNS[name](layer_norm=name != "impala", dtype=jnp.float32, initializer="orthogonal")
     images = jax.random.uniform(key, (7, 10, 38, 38, 2))
     params = jax.vmap(lambda seed: init(net, seed, images[0, :1]))(jax.random.split(key))

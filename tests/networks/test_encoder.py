@@ -1,4 +1,4 @@
-"""Torsos for every kind of observation, and memory that never leaks over an episode's end."""
+"""Torsos for every kind of observation, and recurrence that never leaks across an episode's end."""
 
 import jax
 import jax.numpy as jnp

@@ -1,4 +1,4 @@
-"""GRU and LSTM: flax's cells in values, gradients and parameters; a sequence at once is step by step."""
+"""GRU and LSTM: flax's cells in values, gradients and parameters; a sequence at once equals step by step."""
 
 import flax.linen as nn
 import jax

@@ -1,4 +1,4 @@
-"""Linear recurrent layers: a whole sequence at once is step by step, and each layer is its equation."""
+"""Linear recurrent layers: a sequence at once equals step by step, and each layer equals its equation."""
 
 import jax
 import jax.numpy as jnp

@@ -86,7 +86,7 @@ def test_optaxs_own_stand_behind_the_clip_with_the_configs_rate():
 
 
 def test_optimizers_that_need_shapes_see_them():
-    """Muon tells matrices from vectors: on one flat vector it could not."""
+    """Muon distinguishes matrices from vectors, which it could not on one flat vector."""
     seen = []
 
     def looking(learning_rate):

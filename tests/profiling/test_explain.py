@@ -1,4 +1,4 @@
-"""What a run will cost, told before it runs."""
+"""The estimated cost of a run, before it runs."""
 
 import jax
 import pytest

@@ -1,4 +1,4 @@
-"""The memory that a replay needs, told and refused before a run starts."""
+"""The memory of a replay, reported or refused before a run starts."""
 
 import jax
 import pytest

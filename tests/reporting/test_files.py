@@ -1,4 +1,4 @@
-"""Files that are whole or not there, and tables."""
+"""Files that are complete or absent, and tables."""
 
 import os
 import types

@@ -1,4 +1,4 @@
-"""The door from Python: what it writes is what the command writes, to the bit, and either door resumes."""
+"""The Python API: it writes bit-identical files to the command's, and either can resume."""
 
 import signal
 from functools import partial

@@ -1,4 +1,4 @@
-"""How a run is opened again: where there is no checkpoint, and with settings that its checkpoint cannot take."""
+"""Opening a run again: without a checkpoint, and with settings that do not fit its checkpoint."""
 
 import shutil
 

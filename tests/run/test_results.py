@@ -1,4 +1,4 @@
-"""What a run shows and leaves: the status of a run in progress. tests/run/test_run.py reads the files of whole runs."""
+"""The status of a run in progress. tests/run/test_run.py reads the files of complete runs."""
 
 from types import SimpleNamespace
 

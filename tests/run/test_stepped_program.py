@@ -1,4 +1,4 @@
-"""A run that steps in Python: it is the compiled run to the bit."""
+"""A run that steps in Python is bit-identical to the compiled run."""
 
 import numpy as np
 import pytest

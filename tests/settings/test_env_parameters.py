@@ -1,4 +1,4 @@
-"""Parameters of environments get their fields' types, and errors name where they stand."""
+"""Environment parameters get their fields' types, and errors name their location."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Python objects in the place of names: which names they get, and whether these suffice."""
+"""Python objects instead of names: which names they get, and whether these suffice."""
 
 from functools import partial
 

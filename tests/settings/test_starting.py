@@ -1,4 +1,4 @@
-"""Settings that a run takes of the run that it starts from: by hand."""
+"""Settings that a run takes from the run that it starts from, by hand."""
 
 import dataclasses
 

@@ -1,4 +1,4 @@
-"""Boxes: samples reach both bounds, bounds may be traced, nonsense is refused."""
+"""Boxes: samples reach both bounds, bounds may be traced, invalid values are refused."""
 
 import tracemalloc
 

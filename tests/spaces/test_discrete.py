@@ -1,4 +1,4 @@
-"""Integers: samples are uniform, nonsense is refused."""
+"""Integers: samples are uniform, invalid values are refused."""
 
 import jax
 import numpy as np

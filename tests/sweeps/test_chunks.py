@@ -1,4 +1,4 @@
-"""A design in chunks: how many trials at once, and how much is done."""
+"""A design in chunks: how many trials run at once, and how many are done."""
 
 import shutil
 
@@ -49,7 +49,7 @@ def test_points_complete_chunks():
 @pytest.mark.parametrize("devices", [1, 2])
 @pytest.mark.parametrize("steps", [1, 3])
 def test_a_chunk_goes_on_where_it_was(steps, devices, tmp_path):
-    """Stopped within a chunk, and gone on with as many devices or others: the same bits, and nothing is done twice."""
+    """Stopped within a chunk, then resumed on as many devices or others: bit-identical, and nothing runs twice."""
     chunks = chunks_of(5, chunk=2)
     for _ in range(steps):
         chunks.advance()

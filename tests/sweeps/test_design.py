@@ -1,4 +1,4 @@
-"""The trials drawn from ranges and lists."""
+"""The trials sampled from ranges and lists."""
 
 import numpy as np
 import pytest

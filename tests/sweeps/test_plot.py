@@ -1,4 +1,4 @@
-"""Pictures of a sweep, of returns that are known."""
+"""Plots of a sweep whose returns are known."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""Sweeps: as few programs as shapes, and the same bits however they are cut, killed or placed."""
+"""Sweeps: one program per shape, and bit-identical results however trials are divided, killed or placed."""
 
 import contextlib
 import csv

@@ -1,4 +1,4 @@
-"""The suite of meetings finds the faults it is for."""
+"""The suite for combined features finds the faults it is for."""
 
 from types import SimpleNamespace
 

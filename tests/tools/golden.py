@@ -1,12 +1,12 @@
-"""Trains everything a little and compares checksums: a restructuring that changes no behavior changes no bit.
+"""Trains everything a little and compares checksums: a restructuring must keep results bit-identical.
 
     PYTHONPATH=OLD python tests/tools/golden.py --write golden.json --cache ~/.cache/golden
     PYTHONPATH=NEW python tests/tools/golden.py --compare golden.json --cache ~/.cache/golden --jobs 2
     PYTHONPATH=NEW python tests/tools/golden.py --compare golden.json --only ppo,levels
 
 The same tool runs against both trees, so it uses public names only. Compare on the machine that wrote the file, because
-other processors and other versions of XLA give other bits. The folder golden.runs next to the file holds run folders of
-the old tree, which the new one must resume. Seconds are CPU time.
+results differ in their last bits between processors and versions of XLA. The folder golden.runs next to the file holds
+run folders of the old tree, which the new one must resume. Seconds are CPU time.
 """
 
 import argparse

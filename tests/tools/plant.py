@@ -5,7 +5,7 @@
     python tests/tools/plant.py --half both                      with the long tests, too
     python tests/tools/plant.py --nothing                        plants nothing: all tests must pass
 
-Prints a line per fault, the faults that survived, and a table by room. Exits with 1 if one survived.
+Prints a line per fault, the faults that survived, and a table by package. Exits with 1 if one survived.
 """
 
 import argparse

@@ -1,7 +1,7 @@
 """Faults for `plant.py`: mistakes that an engineer makes and that change results.
 
-`FAULTS[path]` is a list of (what stands there once, the fault, more test files that must notice it). Those of the
-file's own name are always among them.
+`FAULTS[path]` is a list of (code that occurs once, the fault, more test files that must notice it). The test files with
+the file's own name must always notice it.
 """
 
 LIMITS = "tests/algos/test_time_limits.py"

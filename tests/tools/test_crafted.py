@@ -1,4 +1,4 @@
-"""The campaign of crafted folders: some cases with real commands, and all of them before a release."""
+"""Crafted folders: some cases with real commands, and all of them before a release."""
 
 import subprocess
 import sys

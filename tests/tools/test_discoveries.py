@@ -1,4 +1,4 @@
-"""Objectives are evolved, compared with PPO on every task, and published: the whole tool at a small size."""
+"""Objectives are evolved, compared with PPO on every task, and published: the complete tool at a small size."""
 
 import importlib
 import json

@@ -1,4 +1,4 @@
-"""A quarter of an hour on a GPU: stages by worth, their limits, what a second run leaves out, and the wheels."""
+"""A quarter of an hour on a GPU: order of stages, their limits, stages that a second run skips, and the wheels."""
 
 import json
 import os

@@ -1,4 +1,4 @@
-"""The page of results is made of the files, and says what they hold."""
+"""The results page is made from the files, and shows their content."""
 
 import re
 

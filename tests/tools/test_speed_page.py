@@ -1,4 +1,4 @@
-"""The charts of the benchmarks' page are made of the files, and show losses."""
+"""The charts of the benchmarks page are made from the files, and show slower results, too."""
 
 import dataclasses
 

@@ -1,4 +1,4 @@
-"""Wrappers: each against what it says, in any order where order should not matter."""
+"""Wrappers: each does what it says, in any order if order should not matter."""
 
 import copy
 import dataclasses

@@ -1,4 +1,4 @@
-"""Records are packed words that come back as what went in, bit for bit."""
+"""Records are packed into words and unpacked bit-identically."""
 
 import jax
 import jax.numpy as jnp

@@ -1,4 +1,4 @@
-"""Products of few outputs: NumPy's, and so are their gradients."""
+"""Products with few outputs: they and their gradients equal NumPy's."""
 
 import jax
 import jax.numpy as jnp
@@ -24,7 +24,7 @@ def test_gradients_by_hand(key, outputs, lead):
 
 
 def test_layers_of_few_outputs_use_it_on_a_cpu_alone():
-    """A product of a vector and a matrix per output, in place of one that contracts the samples of both."""
+    """A product of a vector and a matrix per output, instead of one that contracts the samples of both."""
 
     def products(features: int, kind: str) -> int:
         layer = dense(features, 1.0)
@@ -39,7 +39,7 @@ def test_layers_of_few_outputs_use_it_on_a_cpu_alone():
 
 @pytest.mark.long
 def test_under_vmap_and_twice(key):
-    """Seeds side by side, and the gradient of a gradient."""
+    """Seeds in parallel, and the gradient of a gradient."""
     x, w = jax.random.normal(key, (4, 6, 5)), jax.random.normal(key, (4, 5, 2))
     loss = lambda multiply: lambda w, x: jnp.sum(jnp.tanh(multiply(x, w)) ** 2)
     twice = lambda multiply: jax.grad(lambda w, x: jnp.sum(jax.grad(loss(multiply))(w, x) ** 2))

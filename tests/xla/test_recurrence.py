@@ -1,4 +1,4 @@
-"""Recurrences through a matrix: values as by a loop of NumPy, gradients as JAX's own of a plain loop."""
+"""Recurrences through a matrix: values equal a NumPy loop's, gradients equal JAX's own for a plain loop."""
 
 import jax
 import jax.extend

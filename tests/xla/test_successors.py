@@ -1,4 +1,4 @@
-"""Values of successors: those that the network gives each of them, found with less work."""
+"""Values of successors equal the network's values, computed with less work."""
 
 from functools import partial
 

@@ -1,4 +1,4 @@
-"""Operations on whole trees."""
+"""Operations on complete trees."""
 
 import jax
 import jax.numpy as jnp

@@ -1,4 +1,4 @@
-"""brax's environments step as brax says, start afresh, and tell a time limit from an ending."""
+"""brax's environments step as brax says, start afresh, and distinguish truncation from termination."""
 
 import jax
 import jax.numpy as jnp

@@ -1,4 +1,4 @@
-"""Craftax's environments step as Craftax says, and tell a time limit from a death."""
+"""Craftax's environments step as Craftax says, and distinguish a time limit from a death."""
 
 import jax
 import numpy as np

@@ -1,4 +1,4 @@
-"""jumanji's environments step as jumanji says, with masks, and tell a time limit from an ending."""
+"""jumanji's environments step as jumanji says, with masks, and distinguish truncation from termination."""
 
 import dataclasses
 

@@ -1,4 +1,4 @@
-"""When a run has groups of agents, and whose settings there are."""
+"""When a run has groups of agents, and which settings they have."""
 
 import pytest
 

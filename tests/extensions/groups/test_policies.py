@@ -1,4 +1,4 @@
-"""Runs of several groups, whose agents leave or take turns: saved and gone on with, and on two devices."""
+"""Runs of several groups, whose agents leave or take turns: saved and resumed, and on two devices."""
 
 import dataclasses
 import shutil

@@ -1,4 +1,4 @@
-"""A failure that was written down raises the same again."""
+"""A recorded failure raises the same error when it is replayed."""
 
 import gymnasium
 import jax

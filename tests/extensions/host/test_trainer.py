@@ -1,4 +1,4 @@
-"""The host runtime: against the compiled loop to the bit, against a ledger kept by hand, and when things go wrong."""
+"""The host runtime: bit-identical to the compiled loop, compared with a ledger kept by hand, and with failures."""
 
 import dataclasses
 import json

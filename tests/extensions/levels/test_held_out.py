@@ -1,4 +1,4 @@
-"""Held-out levels of a run: its agents on each, told and drawn; a run with levels resumes to the bit."""
+"""Held-out levels of a run: agents' results on each, printed and plotted; a run with levels resumes bit-identically."""
 
 from types import SimpleNamespace
 from typing import Any

@@ -1,4 +1,4 @@
-"""Levels as ranges of number fields: drawn evenly, mutated within, and told where there are none."""
+"""Levels as ranges of number fields: sampled uniformly, mutated within bounds, and an error if there are none."""
 
 import jax
 import numpy as np

@@ -162,7 +162,7 @@ def test_a_sweep_over_objectives():
 
 
 def test_a_job_keeps_its_objective(tmp_path):
-    """Its file may move: the run resumes to the same bits, and its agent acts, from the folder and from a file."""
+    """Its file may move: the run resumes bit-identically, and its agent acts, from the folder and from a file."""
     small = {"num_envs": 4, "rollout_length": 8, "num_minibatches": 2, "hidden_sizes": (8,), "eval_episodes": 4}
     given = {"learning_rate_schedule": "constant", "display": "none", "total_timesteps": 128} | small
     start, path = registry.load(OBJECTIVES["actor-critic"].start)(jax.random.key(0)), tmp_path / "mine.safetensors"

@@ -1,4 +1,4 @@
-"""Self-play by search: both sides are the newest self, earlier ones are kept, and they play for a table."""
+"""Self-play with planning: both sides are the newest policy, and past policies are kept for a tournament."""
 
 import jax
 import numpy as np

@@ -1,4 +1,4 @@
-"""A tournament whose winners are known: selves that always defect against selves that never do."""
+"""A tournament whose winners are known: policies that always defect against policies that never do."""
 
 import contextlib
 import csv
