@@ -31,7 +31,7 @@ class DQNConfig(Config):
     learning_starts: int = number(default=1_000, doc="environment steps before the first gradient step", at_least=0)
     learning_rate: float = number(default=2.5e-4, doc="learning rate of Adam", above=0)
     target_update_interval: int = number(default=50, doc="updates between two copies to the target", at_least=1)
-    epsilon_end: float = number(default=0.05, doc="share of random actions in the end", at_least=0, at_most=1)
+    epsilon_end: float = number(default=0.05, doc="fraction of random actions at the end", at_least=0, at_most=1)
     exploration_fraction: float = number(default=0.5, doc="share of the run in which epsilon falls from 1", above=0)
 
 
@@ -74,7 +74,7 @@ def dqn(spec: EnvironmentSpec, config: DQNConfig) -> Algorithm:
       InputError: if actions are not discrete, or the capacity is not a multiple of the steps per update.
     """
     if not isinstance(spec.action_space, Discrete):
-        raise InputError(f"DQN takes discrete actions; this environment's are {spec.action_space}")
+        raise InputError(f"DQN needs discrete actions; this environment's are {spec.action_space}")
     if config.replay_capacity % config.steps_per_update:
         raise InputError(f"replay_capacity must be a multiple of the {config.steps_per_update} steps of an update")
     network, num_actions = Network(spec.action_space.n), spec.action_space.n

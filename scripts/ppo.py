@@ -29,7 +29,7 @@ class PPOConfig(Config):
     num_epochs: int = static(default=4, doc="passes over each rollout", at_least=1)
     num_minibatches: int = static(default=4, doc="gradient steps per pass", at_least=1)
     learning_rate: float = number(default=1e-3, doc="learning rate of Adam, decayed linearly to 0", above=0)
-    gae_lambda: float = number(default=0.95, doc="mixing of the advantages", at_least=0, at_most=1)
+    gae_lambda: float = number(default=0.95, doc="lambda of the advantages", at_least=0, at_most=1)
     clip_epsilon: float = number(default=0.2, doc="clip range of the probability ratio around 1", above=0)
     value_coefficient: float = number(default=0.5, doc="weight of the value loss", at_least=0)
     entropy_coefficient: float = number(default=0.01, doc="weight of the entropy bonus", at_least=0)
@@ -82,7 +82,7 @@ def ppo(spec: EnvironmentSpec, config: PPOConfig) -> Algorithm:
       InputError: if actions are not discrete.
     """
     if not isinstance(spec.action_space, Discrete):
-        raise InputError(f"this PPO takes discrete actions; this environment's are {spec.action_space}")
+        raise InputError(f"this PPO needs discrete actions; this environment's are {spec.action_space}")
     network = Network(spec.action_space.n)
     steps_per_update = config.num_epochs * config.num_minibatches
     num_updates = jnp.float32(config.total_timesteps) / config.steps_per_update

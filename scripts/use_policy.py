@@ -1,6 +1,6 @@
-"""Act with a policy that `purerl export` wrote, without purerl: python use_policy.py policy.onnx|policy.stablehlo 4.
+"""Act with a policy that `purerl export` wrote, without purerl: python use_policy.py policy.onnx|policy.stablehlo.
 
-The last arguments are the shape of one observation. For a recurrent policy, pass the returned carry to the next call.
+A recurrent policy also takes and returns its carry, which starts as zeros.
 """
 
 import importlib
@@ -8,21 +8,32 @@ import sys
 
 import numpy as np
 
+NUMPY = {"float": "float32", "double": "float64"}  # ONNX's names of dtypes, where they differ
+
 
 def load(path):
-    """Return a function: arrays [N, ...] -> actions [N, ...]."""
+    """Return (function from arrays [N, ...] to [actions, *carry], (shape, dtype) of each input, number of carries)."""
     if path.endswith(".onnx"):
         onnxruntime = importlib.import_module("onnxruntime")
         session = onnxruntime.InferenceSession(path, providers=["CPUExecutionProvider"])
-        names = [one.name for one in session.get_inputs()]
-        return lambda *arrays: session.run(None, dict(zip(names, arrays, strict=True)))[0]
-    from jax import export
+        inputs = session.get_inputs()
+        kinds = [(one.shape[1:], one.type[len("tensor(") : -1]) for one in inputs]
+        call = lambda *arrays: session.run(None, {one.name: x for one, x in zip(inputs, arrays, strict=True)})
+        return call, [(shape, NUMPY.get(kind, kind)) for shape, kind in kinds], len(session.get_outputs()) - 1
+    from jax import export, tree
 
     with open(path, "rb") as file:
         policy = export.deserialize(bytearray(file.read()))
-    return lambda *arrays: policy.call(*(x.astype(of.dtype) for x, of in zip(arrays, policy.in_avals, strict=True)))
+    call = lambda *arrays: tree.leaves(policy.call(*arrays))
+    return call, [(x.shape[1:], x.dtype) for x in policy.in_avals], len(policy.out_avals) - 1
 
 
 if __name__ == "__main__":
-    observations = np.random.default_rng(0).normal(size=(3, *map(int, sys.argv[2:]))).astype(np.float32)
-    print(np.asarray(load(sys.argv[1])(observations)))
+    policy, inputs, size = load(sys.argv[1])
+    parts = len(inputs) - size
+    rng = np.random.default_rng(0)
+    observation = [rng.normal(size=(3, *shape)).astype(dtype) for shape, dtype in inputs[:parts]]
+    carry = [np.zeros((3, *shape), dtype) for shape, dtype in inputs[parts:]]
+    for _ in range(2):  # in place of the steps of an environment
+        actions, *carry = policy(*observation, *carry)
+        print(np.asarray(actions))

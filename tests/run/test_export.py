@@ -113,19 +113,30 @@ def test_safetensors_holds_the_parameters(trained, tmp_path):
         np.testing.assert_array_equal(found, wanted[name])
 
 
-def test_the_script_needs_no_purerl(trained, tmp_path):
-    pytest.importorskip("flatbuffers")
-    if len(jax.tree.leaves(trained.trainer.algorithm.initial_carry(1))):
-        pytest.skip("its carry is given back by whoever acts")
-    path = tmp_path / "policy.stablehlo"
+@pytest.mark.parametrize("suffix", [".stablehlo", ".onnx"])
+def test_the_script_needs_no_purerl(trained, tmp_path, suffix):
+    """It prints the actions of two steps; the second starts from the carry of the first."""
+    for package in ("flatbuffers",) if suffix == ".stablehlo" else ("jax2onnx", "onnxruntime"):
+        pytest.importorskip(package)
+    path = tmp_path / f"policy{suffix}"
     export.save(trained, path)
-    _, one = export.acting(trained, trained.policy().agent)
-    words = [sys.executable, "-I", str(SCRIPT), str(path), *map(str, one[0].shape)]
-    done = subprocess.run(words, capture_output=True, text=True, cwd=tmp_path, timeout=120)
+    done = subprocess.run(
+        [sys.executable, "-I", str(SCRIPT), str(path)], capture_output=True, text=True, cwd=tmp_path, timeout=120
+    )
     assert done.returncode == 0, done.stderr
-    given = np.random.default_rng(0).normal(size=(3, *one[0].shape)).astype(np.float32).astype(one[0].dtype)
-    assert done.stdout.strip() == str(outputs(trained, [given])[0])
-    assert len(SCRIPT.read_text().split('"""')[2].strip().splitlines()) <= 26 and "purerl" not in "".join(
+    _, one = export.acting(trained, trained.policy().agent)
+    carries = len(jax.tree.leaves(trained.trainer.algorithm.initial_carry(1)))
+    parts, rng, wanted = len(one) - carries, np.random.default_rng(0), ""
+    given = [rng.normal(size=(3, *x.shape)).astype(x.dtype) for x in one[:parts]]
+    carry = [np.zeros((3, *x.shape), x.dtype) for x in one[parts:]]
+    for _ in range(2):
+        actions, *carry = outputs(trained, [*given, *carry])
+        wanted += f"{actions}\n"
+    found, expected = (
+        [float(x) for x in text.replace("[", " ").replace("]", " ").split()] for text in (done.stdout, wanted)
+    )
+    np.testing.assert_allclose(found, expected, atol=1e-5)
+    assert len(SCRIPT.read_text().split('"""')[2].strip().splitlines()) <= 36 and "purerl" not in "".join(
         line for line in SCRIPT.read_text().splitlines() if "import" in line
     )
 

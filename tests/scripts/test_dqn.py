@@ -41,7 +41,7 @@ def test_the_replay_is_a_ring(script):
 
 
 def test_what_does_not_fit_is_refused(script):
-    with pytest.raises(InputError, match="takes discrete actions"):
+    with pytest.raises(InputError, match="needs discrete actions"):
         script.main(["--env", "Pendulum-v1", "--steps", "2000"])
     spec = purerl.EnvironmentSpec(purerl.make("CartPole-v1").observation_space, purerl.Discrete(n=2))
     with pytest.raises(InputError, match="multiple of the 10 steps"):

@@ -51,5 +51,5 @@ def inner(function, name):
 
 
 def test_other_actions_are_refused(script):
-    with pytest.raises(InputError, match="takes discrete actions"):
+    with pytest.raises(InputError, match="needs discrete actions"):
         script.main(["--env", "Pendulum-v1", "--steps", "2000"])
