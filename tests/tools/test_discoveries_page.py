@@ -29,11 +29,13 @@ def test_the_page_shows_who_is_better(script, tmp_path):
     (tmp_path / "dpo").mkdir()
     summary = {"generations": 3, "trainings": 12, "mean_first": 0.1, "mean_last_tenth": 0.9}
     (tmp_path / "dpo" / "summary.json").write_text(json.dumps(summary))
+    (tmp_path / "dpo" / "generations.csv").write_text("generation,sigma\n1,0.3\n2,0.45\n")
     command = "purerl evolve dpo " + " ".join(f"--flag-{i} value" for i in range(20))
     about = {"dpo": ("It.", command), "later": ("Not yet.", "")}
     page = script.write_page(tmp_path, about, ["Catch"], {}).read_text()
     assert "| `zoo/dpo` | 0.33 (" in page and "later" not in page and "2.00, compilation" in page
     assert page.index("| Catch |") < page.index("*unseen:*") < page.index("| Acrobot-v1 |")
+    assert "to 0.9, and sigma from 0.3 to 0.45." in page
     assert "**1 (1 to 1)**" in page and "an unclipped value" in page
     lines = [line for line in page.splitlines() if line.startswith("    ") and "flag" in line]
     assert len(lines) > 2 and all(len(line) < 120 for line in lines) and lines[0].endswith("\\")
