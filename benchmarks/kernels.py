@@ -4,7 +4,7 @@
     python -m benchmarks.kernels ppo CartPole-v1 --seeds 2048 --purejaxrl ../purejaxrl
 
 With JAX's CUDA plugin (`purerl[gpu-compile]`), JAX compiles for a GPU that is only described. The NVIDIA H200 is
-described here as in openxla/xla, `target_config/specs/h200.txtpb`. Without the chip, there is no autotuning, and sorts
+described here as in openxla/xla, `target_config/specs/h200.txtpb`. Without the chip, XLA does not autotune, and sorts
 use a slower algorithm. The number of kernels determines the cost of small programs, because each kernel waits for the
 one before. The bytes that kernels read and write in memory determine the cost of programs with many agents.
 """

@@ -34,6 +34,6 @@ if __name__ == "__main__":
     rng = np.random.default_rng(0)
     observation = [rng.normal(size=(3, *shape)).astype(dtype) for shape, dtype in inputs[:parts]]
     carry = [np.zeros((3, *shape), dtype) for shape, dtype in inputs[parts:]]
-    for _ in range(2):  # in place of the steps of an environment
+    for _ in range(2):  # an environment would be stepped after each of them
         actions, *carry = policy(*observation, *carry)
         print(np.asarray(actions))

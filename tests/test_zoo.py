@@ -17,7 +17,7 @@ from purerl.settings import agent_file, toml
 
 pytestmark = pytest.mark.publish
 
-BESIDE = {"gymnasium": ("mujoco", "imageio")}  # what a suite's tasks need that comes without the suite
+NEEDED = {"gymnasium": ("mujoco", "imageio")}  # what a suite's tasks need that comes without the suite
 
 
 SELDOM = re.compile(
@@ -33,7 +33,7 @@ def test_an_agent_reaches_its_published_return(name):
     path = zoo.path_of(name)
     assert path.stat().st_size < 1_000_000
     suite, slash, _ = str(toml.read(path)["environment"]).partition("/")
-    for package in (SUITES[suite].package, *BESIDE.get(suite, ())) if slash else ():
+    for package in (SUITES[suite].package, *NEEDED.get(suite, ())) if slash else ():
         if importlib.util.find_spec(package) is None:
             pytest.skip(f"{package} is not installed")
     run, about = purerl.load_run(f"zoo/{name}"), agent_file.about(path)

@@ -141,7 +141,7 @@ def tune_ppo(
 
     Args:
       tasks: settings are ranked on each; the best mean rank wins.
-      trainings: number of training runs, shared evenly by `TRIALS` settings, or one each if there are fewer.
+      trainings: number of training runs, divided evenly among at most `TRIALS` settings, each with at least one run.
       kind: "final" or "auc": the score compared.
       mesh: a mesh of `purerl.devices.sharding`.
       tell: a function that is called with a line of progress from time to time.

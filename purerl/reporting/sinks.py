@@ -16,7 +16,7 @@ from purerl.settings.options import RunOptions
 from purerl.trust import reading
 
 PACKAGES = {"tensorboard": "tensorboardX", "wandb": "wandb", "mlflow": "mlflow"}  # option -> what must be importable
-BESIDE = ("seed", "update", "env_steps", "wall_seconds")  # columns of a row that are not metrics
+NOT_METRICS = ("seed", "update", "env_steps", "wall_seconds")  # columns of a row that are not metrics
 
 
 def require(options: RunOptions) -> None:
@@ -32,7 +32,7 @@ def metrics_of(rows: Sequence[Mapping[str, Any]]) -> dict[str, float]:
     each: dict[str, float] = {}
     for row in rows:
         for name, value in row.items():
-            if name not in BESIDE and math.isfinite(float(value)):
+            if name not in NOT_METRICS and math.isfinite(float(value)):
                 found.setdefault(name, []).append(float(value))
                 each[f"seed-{row['seed']}/{name}"] = float(value)
     return {name: sum(values) / len(values) for name, values in found.items()} | (each if len(rows) > 1 else {})
@@ -153,7 +153,7 @@ class TensorBoard(Tracker):
         for row in rows:
             writer, step = self._writer(row["seed"], row["env_steps"]), row["env_steps"]
             for name, value in row.items():
-                if name not in BESIDE and math.isfinite(float(value)):
+                if name not in NOT_METRICS and math.isfinite(float(value)):
                     group = "algorithm" if name in self._algorithm else "episodes"
                     shown = scalar(f"{group}/{name}", float(value))
                     writer.write_event(_event(step, wall_time=time.time(), summary=shown))

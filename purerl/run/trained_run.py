@@ -107,7 +107,7 @@ class TrainedRun(NamedTuple):
           `Evaluation` of NumPy arrays [seeds, episodes].
 
         Raises:
-          InputError: if there is no such environment or parameter, or its spaces differ.
+          InputError: if the environment or a parameter is unknown, or the environment's spaces differ.
         """
         typed(env)
         return play(self, check_count(episodes, "episodes"), env, seed, parameters)

@@ -15,7 +15,7 @@ class Space:
     """A set of values with a fixed structure, shape and dtype."""
 
     def sample(self, key: jax.Array) -> PyTree:
-        """Sample an element uniformly, or from a standard normal if there are no bounds."""
+        """Sample an element: uniformly within its bounds, or from a standard normal without bounds."""
         raise NotImplementedError
 
     def contains(self, value: object) -> jax.Array:
