@@ -74,7 +74,7 @@ class Extension(NamedTuple):
     keeps: Callable[[Any, Any], Mapping[str, bytes]] = _nothing
     # (options, run) -> {name: content} of files that the job's folder keeps: `prepare` finds them in `run.folder`, so
     # that a job resumes although a file that the options name has moved or changed
-    beside: Callable[[Any], Any] = _as_they_are
+    saved_options: Callable[[Any], Any] = _as_they_are
     # options -> options that name the kept files, for settings in the job's folder; `run.source` is the file of them
     starts: bool = False  # whether `prepare` also loads the agents that the run's option `start` names
     finish: Callable[[Any], list[str]] | None = None  # (a completed `purerl.run.run.Run`) -> lines to print

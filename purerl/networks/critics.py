@@ -30,7 +30,7 @@ class Critics(NamedTuple):
     apply: CriticFunction
 
 
-class _BesideAction(nn.Module):
+class _FeaturesAndAction(nn.Module):
     """Dense layers on a module's features of the observation, concatenated with the action."""
 
     torso: nn.Module
@@ -65,8 +65,8 @@ def critics(
     if network is not None and without_global_state(space) is space:
         check_layers(config.hidden_sizes, "a critic on the features of a network")
         layers = hidden_layers(config, config.hidden_sizes)
-        beside = _BesideAction(torso=own_torso(space, network)[0], layers=layers)
-        base = encoder_of(joint, beside, config.hidden_sizes[-1])
+        joined = _FeaturesAndAction(torso=own_torso(space, network)[0], layers=layers)
+        base = encoder_of(joint, joined, config.hidden_sizes[-1])
 
     def initialize(key: Key) -> PyTree:
         def one(key: Key) -> PyTree:

@@ -55,7 +55,7 @@ def copy(name: str) -> dict[str, bytes]:
     return {} if name in OBJECTIVES else {NAME: reading.content(_path_of(name), reading.TABLE, follow=True)}
 
 
-def beside(name: str) -> str:
+def saved_name(name: str) -> str:
     """Return the name of an objective for settings in a job's folder; for a file, the name of the folder's copy."""
     path = Path(name)
     return name if name in OBJECTIVES or (path.parent == Path(ZOO) and not path.exists()) else NAME

@@ -25,12 +25,12 @@ class AgentIds(Wrapper):
     def reset(self, key: Key) -> tuple[PyTree, PyTree]:
         """Add the ids to the first observation."""
         state, observation = self.env.reset(key)
-        return state, show(_beside, self.env, observation, self._ids())
+        return state, show(_with_id, self.env, observation, self._ids())
 
     def step(self, key: Key, state: PyTree, action: PyTree) -> tuple[PyTree, TimeStep]:
         """Step and add the ids."""
         state, step = self.env.step(key, state, action)
-        return state, step._replace(observation=show(_beside, self.env, step.observation, self._ids()))
+        return state, step._replace(observation=show(_with_id, self.env, step.observation, self._ids()))
 
     def _ids(self) -> dict[str, Array]:
         """Return the ids of every group, f32[n, N].
@@ -52,11 +52,11 @@ class AgentIds(Wrapper):
         def numbered(one: EnvironmentSpec) -> Space:
             space = one.observation_space
             known = space.spaces if isinstance(space, Dict) else space
-            return Dict(spaces=_beside(one, known, Box(low=0, high=1, shape=(total,))))
+            return Dict(spaces=_with_id(one, known, Box(low=0, high=1, shape=(total,))))
 
         return shown_space(numbered, self.env)
 
 
-def _beside(one: EnvironmentSpec, seen: PyTree, agent_id: Array | Space) -> dict[str, PyTree]:
+def _with_id(one: EnvironmentSpec, seen: PyTree, agent_id: Array | Space) -> dict[str, PyTree]:
     """Return an agent's observation, or its space, together with an id."""
     return (dict(seen) if isinstance(seen, Mapping) else {"observation": seen}) | {"agent_id": agent_id}

@@ -15,7 +15,7 @@ from purerl.types import Array, EnvironmentSpec, Key, PyTree, TimeStep
 from purerl.wrappers.base import Wrapped, Wrapper, show, shown_space
 
 _SIDES = ("low", "high")
-BESIDE = ("action_mask", "global_state")  # what no wrapper changes or mixes into what an agent sees
+EXTRA = ("action_mask", "global_state")  # what no wrapper changes or mixes into what an agent sees
 
 
 @pytree
@@ -35,8 +35,8 @@ class FrameStack(Wrapper):
         repeat = lambda x: jnp.concatenate([jnp.atleast_1d(x)] * self.num_frames, axis=-1)
 
         def see(one: EnvironmentSpec, first: PyTree) -> PyTree:
-            frame, beside = _apart(first)
-            return _together(jax.tree.map(repeat, frame), beside)
+            frame, extra = _split(first)
+            return _join(jax.tree.map(repeat, frame), extra)
 
         shown = show(see, self.env, observation)
         return Wrapped(state, shown), shown
@@ -50,8 +50,8 @@ class FrameStack(Wrapper):
             return jnp.concatenate([stack[..., x.shape[-1] :], x], axis=-1)
 
         def see(one: EnvironmentSpec, newest: PyTree, before: PyTree) -> PyTree:
-            (frame, beside), (stack, _) = _apart(newest), _apart(before)
-            return _together(jax.tree.map(shift, stack, frame), beside)
+            (frame, extra), (stack, _) = _split(newest), _split(before)
+            return _join(jax.tree.map(shift, stack, frame), extra)
 
         shown = show(see, self.env, step.observation, state.outer)
         return Wrapped(inner, shown), step._replace(observation=shown)
@@ -92,9 +92,9 @@ class Flatten(Wrapper):
         """A Box of one axis."""
 
         def row(one: EnvironmentSpec) -> Space:
-            space, beside = _apart_space(one.observation_space)
+            space, extra = _split_space(one.observation_space)
             low, high = (jnp.concatenate([_bound(part, side) for part in leaves(space)]) for side in _SIDES)
-            return _together_space(Box(low=low, high=high, shape=low.shape, dtype=jnp.float32), beside)
+            return _join_space(Box(low=low, high=high, shape=low.shape, dtype=jnp.float32), extra)
 
         return shown_space(row, self.env)
 
@@ -112,13 +112,13 @@ class PreviousActionReward(Wrapper):
     def reset(self, key: Key) -> tuple[PyTree, PyTree]:
         """Start with zeros."""
         state, observation = self.env.reset(key)
-        see = lambda one, first: _beside(first, jnp.zeros(_width(one.action_space)), jnp.float32(0))
+        see = lambda one, first: _with_previous(first, jnp.zeros(_width(one.action_space)), jnp.float32(0))
         return state, show(see, self.env, observation)
 
     def step(self, key: Key, state: PyTree, action: PyTree) -> tuple[PyTree, TimeStep]:
         """Step, then add the action and its reward to the observation."""
         state, step = self.env.step(key, state, action)
-        see = lambda one, seen, action, reward: _beside(seen, flat(one.action_space, action), reward)
+        see = lambda one, seen, action, reward: _with_previous(seen, flat(one.action_space, action), reward)
         shown = show(see, self.env, step.observation, action, step.reward)
         return state, step._replace(observation=shown)
 
@@ -127,13 +127,13 @@ class PreviousActionReward(Wrapper):
         """A Dict of the three, and of the legal-action mask and the global state if there are any."""
 
         def shown(one: EnvironmentSpec) -> Space:
-            rest, beside = _apart_space(one.observation_space)
+            rest, extra = _split_space(one.observation_space)
             spaces = {
                 "observation": rest,
                 "previous_action": Box(low=-jnp.inf, high=jnp.inf, shape=(_width(one.action_space),)),
                 "previous_reward": Box(low=-jnp.inf, high=jnp.inf, shape=(1,)),
             }
-            return _together_space(Dict(spaces=spaces), beside)
+            return _join_space(Dict(spaces=spaces), extra)
 
         return shown_space(shown, self.env)
 
@@ -160,9 +160,9 @@ class ActionMask(Wrapper):
 
     def _show(self, state: PyTree, observation: PyTree) -> PyTree:
         def see(one: EnvironmentSpec, seen: PyTree, legal: Array) -> PyTree:
-            rest, beside = _apart(seen)
-            before = beside["action_mask"].astype(bool) if "action_mask" in beside else True
-            return _together(rest, beside | {"action_mask": legal & before})
+            rest, extra = _split(seen)
+            before = extra["action_mask"].astype(bool) if "action_mask" in extra else True
+            return _join(rest, extra | {"action_mask": legal & before})
 
         return show(see, self.env, observation, self.legal(state))
 
@@ -173,9 +173,9 @@ class ActionMask(Wrapper):
         def masked(one: EnvironmentSpec) -> Space:
             if not isinstance(one.action_space, Discrete):
                 raise InputError(f"ActionMask needs discrete actions, not a {type(one.action_space).__name__}")
-            rest, beside = _apart_space(one.observation_space)
+            rest, extra = _split_space(one.observation_space)
             mask = Box(low=0, high=1, shape=(one.action_space.n,), dtype=jnp.bool_)
-            return _together_space(rest, beside | {"action_mask": mask})
+            return _join_space(rest, extra | {"action_mask": mask})
 
         return shown_space(masked, self.env)
 
@@ -198,13 +198,13 @@ class Cast(Wrapper):
 
     def _cast(self, observation: PyTree) -> PyTree:
         def see(one: EnvironmentSpec, seen: PyTree) -> PyTree:
-            rest, beside = _apart(seen)
-            space, _ = _apart_space(one.observation_space)
+            rest, extra = _split(seen)
+            space, _ = _split_space(one.observation_space)
             cast = [
                 x.astype(self.dtype) if isinstance(part, Box) else x
                 for part, x in zip(leaves(space), jax.tree.leaves(rest), strict=True)
             ]
-            return _together(jax.tree.unflatten(jax.tree.structure(rest), cast), beside)
+            return _join(jax.tree.unflatten(jax.tree.structure(rest), cast), extra)
 
         return show(see, self.env, observation)
 
@@ -217,14 +217,14 @@ class Cast(Wrapper):
 
 def _flattened(one: EnvironmentSpec, seen: PyTree) -> PyTree:
     """Return an agent's observation as a vector."""
-    rest, beside = _apart(seen)
-    return _together(flat(_apart_space(one.observation_space)[0], rest), beside)
+    rest, extra = _split(seen)
+    return _join(flat(_split_space(one.observation_space)[0], rest), extra)
 
 
-def _beside(seen: PyTree, action: Array, reward: Array) -> dict[str, PyTree]:
+def _with_previous(seen: PyTree, action: Array, reward: Array) -> dict[str, PyTree]:
     """Return an agent's observation with its previous action, f32[n], and the reward of it, f32[]."""
-    rest, beside = _apart(seen)
-    return _together({"observation": rest, "previous_action": action, "previous_reward": reward[None]}, beside)
+    rest, extra = _split(seen)
+    return _join({"observation": rest, "previous_action": action, "previous_reward": reward[None]}, extra)
 
 
 def _width(space: Space) -> int:
@@ -236,10 +236,10 @@ def _map_space(change: Callable[[Space], Space], space: Space) -> Space:
     """Change every leaf of a space except the legal-action mask and the global state."""
     if not isinstance(space, Dict):
         return change(space)
-    rest, beside = _apart_space(space)
+    rest, extra = _split_space(space)
     if isinstance(rest, Dict):
         rest = Dict(spaces={name: _map_space(change, part) for name, part in rest.spaces.items()})
-    return _together_space(rest if isinstance(rest, Dict) else change(rest), beside)
+    return _join_space(rest if isinstance(rest, Dict) else change(rest), extra)
 
 
 def _bound(space: Space, side: str) -> Array:
@@ -257,26 +257,26 @@ def _tiled(bound: PyTree, shape: tuple[int, ...], times: int) -> PyTree:
     return jnp.concatenate([jnp.broadcast_to(jnp.asarray(bound), shape)] * times, axis=-1)
 
 
-def _apart(observation: PyTree) -> tuple[PyTree, dict[str, PyTree]]:
+def _split(observation: PyTree) -> tuple[PyTree, dict[str, PyTree]]:
     """Return (the observation itself, its extra entries: a legal-action mask, a global state)."""
-    if not isinstance(observation, Mapping) or not (beside := {n: observation[n] for n in BESIDE if n in observation}):
+    if not isinstance(observation, Mapping) or not (extra := {n: observation[n] for n in EXTRA if n in observation}):
         return observation, {}
-    rest = {name: part for name, part in observation.items() if name not in BESIDE}
-    return rest["observation"] if set(rest) == {"observation"} else rest, beside
+    rest = {name: part for name, part in observation.items() if name not in EXTRA}
+    return rest["observation"] if set(rest) == {"observation"} else rest, extra
 
 
-def _together(rest: PyTree, beside: Mapping[str, object]) -> PyTree:
-    if not beside:
+def _join(rest: PyTree, extra: Mapping[str, object]) -> PyTree:
+    if not extra:
         return rest
-    return {**(rest if isinstance(rest, Mapping) else {"observation": rest}), **beside}
+    return {**(rest if isinstance(rest, Mapping) else {"observation": rest}), **extra}
 
 
-def _apart_space(space: Space) -> tuple[Space, dict[str, Space]]:
+def _split_space(space: Space) -> tuple[Space, dict[str, Space]]:
     if not isinstance(space, Dict):
         return space, {}
-    rest, beside = _apart(space.spaces)
-    return (Dict(spaces=rest) if isinstance(rest, Mapping) else rest), beside
+    rest, extra = _split(space.spaces)
+    return (Dict(spaces=rest) if isinstance(rest, Mapping) else rest), extra
 
 
-def _together_space(rest: Space, beside: Mapping[str, Space]) -> Space:
-    return Dict(spaces=_together(rest.spaces if isinstance(rest, Dict) else rest, beside)) if beside else rest
+def _join_space(rest: Space, extra: Mapping[str, Space]) -> Space:
+    return Dict(spaces=_join(rest.spaces if isinstance(rest, Dict) else rest, extra)) if extra else rest

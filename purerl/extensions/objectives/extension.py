@@ -46,9 +46,9 @@ def keeps(options: ObjectiveOptions, run: Settings) -> dict[str, bytes]:
     return objective_file.copy(_kept(options, run).objective)
 
 
-def beside(options: ObjectiveOptions) -> ObjectiveOptions:
+def saved_options(options: ObjectiveOptions) -> ObjectiveOptions:
     """Return the options with the file that the job's folder keeps; a name of purerl's own needs none."""
-    return dataclasses.replace(options, objective=objective_file.beside(options.objective))
+    return dataclasses.replace(options, objective=objective_file.saved_name(options.objective))
 
 
 def prepare(options: ObjectiveOptions, run: Settings, env: Environment) -> ObjectiveOptions:
@@ -96,5 +96,5 @@ EXTENSION = Extension(
     excludes=("groups", "self_play"),
     prepare=prepare,
     keeps=keeps,
-    beside=beside,
+    saved_options=saved_options,
 )
