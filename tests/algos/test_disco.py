@@ -41,7 +41,6 @@ def test_one_rule_is_given():
 
 
 @pytest.mark.long
-@pytest.mark.optimized
 def test_a_run_resumes_without_the_file(tmp_path):
     """The rule is a part of the checkpoint: an extended run is bit-identical, and the agent acts and is exported."""
     path = tmp_path / "weights.npz"

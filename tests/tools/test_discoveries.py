@@ -8,6 +8,8 @@ import numpy as np
 import pytest
 
 from purerl import zoo
+from purerl.commands import cli
+from purerl.evolution import evolve as evolution
 from purerl.evolution.evolve import load
 from purerl.functional.drifts import DPO
 from purerl.settings import objective_file
@@ -43,6 +45,18 @@ def small(script, scores, tmp_path, monkeypatch):
     found = script.Discovery(objective="dpo", words=words, about="Two numbers.", config=CONFIG)
     monkeypatch.setattr(script, "DISCOVERIES", {"dpo": found})
     return script, tmp_path / "objectives"
+
+
+def test_every_published_command_is_accepted(script, monkeypatch):
+    """Its tasks have actions of one kind, and its settings exist."""
+    begun = []
+    monkeypatch.setattr(evolution, "start", lambda plan, *_: begun.append(plan.name) or 0)
+    every = script.DISCOVERIES | script.ABLATIONS
+    for name in every:
+        with pytest.raises(SystemExit) as ended:
+            cli.main(script.command(name))
+        assert not ended.value.code, name
+    assert begun == [found.objective for found in every.values()]
 
 
 def test_a_discovery_is_published_once(small, scores, monkeypatch):
