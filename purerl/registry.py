@@ -64,8 +64,13 @@ def path_of(thing: object) -> str:
 
 def name_of(config: object) -> str:
     """Return the name of a config's algorithm; for a user's own config, the name of its class without "Config"."""
+    return name_of_known(config) or type(config).__name__.removesuffix("Config").lower()
+
+
+def name_of_known(config: object) -> str:
+    """Return the name of a config's algorithm; "" if the catalog does not hold it."""
     names = {entry.config: name for name, entry in WITH_FOLLOWERS.items()}
-    return names.get(path_of(type(config)), type(config).__name__.removesuffix("Config").lower())
+    return names.get(path_of(type(config)), "")
 
 
 def named(algorithm: Any) -> str:

@@ -13,7 +13,6 @@ import jax
 from jax.sharding import Mesh
 
 from purerl import registry, trust
-from purerl.catalog.algorithms import WITH_FOLLOWERS
 from purerl.catalog.objectives import ObjectiveEntry
 from purerl.devices import memory
 from purerl.devices.selection import take
@@ -146,8 +145,7 @@ def python_plan(
         check_strategy(strategy)
     if strategy is not None:
         options = dataclasses.replace(options, population=strategy.population)
-    name, configs = type(candidate).__name__, {entry.config: name for name, entry in WITH_FOLLOWERS.items()}
-    algorithm = configs.get(registry.path_of(type(tasks[0].config)), "") if tasks else ""
+    name, algorithm = type(candidate).__name__, registry.name_of_known(tasks[0].config) if tasks else ""
     plan = EvolvePlan(
         name=name,
         options=options,
