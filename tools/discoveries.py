@@ -88,8 +88,8 @@ ABLATIONS = {  # evolutions of "lpo" with one change each
     "lpo-worst": Discovery(objective="lpo", words=f"{LPO} --across-tasks worst", about="the worst task counts"),
     "lpo-tasks": Discovery(
         objective="lpo",
-        words=f"{LPO} --tasks {','.join((*TRAINED, 'Asterix-MinAtar', 'Freeway-MinAtar', 'BernoulliBandit'))}",
-        about="six tasks: also Asterix-MinAtar, Freeway-MinAtar and BernoulliBandit",
+        words=f"{LPO} --tasks {','.join((*TRAINED, 'Asterix-MinAtar', 'BernoulliBandit', 'TMaze'))}",
+        about="six tasks: also Asterix-MinAtar, BernoulliBandit and TMaze",
     ),
     "lpo-life": Discovery(
         objective="lpo", words=f"{LPO} --total-timesteps {4 * LIFE}", about="training runs 4x as long"
