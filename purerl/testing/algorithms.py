@@ -120,9 +120,20 @@ def _telling(name: str, checks: list[Check]) -> Iterator[None]:
 
 def _check_traced(algorithm: AlgorithmFactory, config: Config, env: Probe, key: Key, name: str) -> list[Check]:
     """Check the part of the contract that needs no compilation."""
-    checks = _check_structures(algorithm, config, env, key, name)
-    _check_trace(algorithm, config, env, key, name)
-    return [*checks, Check("can be traced, including the numbers of the config and the environment")]
+    _check_acting(algorithm, config, env, key, name)
+    state, after, metrics = _traced(algorithm, config, env, key, name)
+    given = {field: 0.5 for field, value in _numbers(config).items() if value is None}
+    if given:  # every optional number is set
+        _traced(algorithm, dataclasses.replace(config, **given), env, key, name)
+    same_struct(f"{name}.update: agent", after.agent, state.agent, "the agent from init")
+    for metric, value in metrics.algorithm.items():
+        if describe(value) != "float32[]":
+            raise InputError(f"{name}.update: metric '{metric}' is {describe(value)}; it must be float32[]")
+    _check_values(algorithm, config, env, state, key, name)
+    return [
+        Check("init, act and update: structures, shapes and dtypes are static and match the spaces"),
+        Check("can be traced, including the numbers of the config and the environment"),
+    ]
 
 
 def _check_compiled(
@@ -137,26 +148,26 @@ def _check_compiled(
     return host(states[3].agent)
 
 
-def _check_trace(algorithm: AlgorithmFactory, config: Config, env: Probe, key: Key, name: str) -> None:
-    """Trace one update, also with every optional number set."""
-    given = {field: 0.5 for field, value in _numbers(config).items() if value is None}
+def _traced(
+    algorithm: AlgorithmFactory, config: Config, env: Probe, key: Key, name: str
+) -> tuple[PyTree, PyTree, PyTree]:
+    """Return (the state from init, the state after an update, its metrics) as shapes and dtypes.
 
-    def one_update(config: Config, env: Probe, key: Key) -> PyTree:
-        trainer = make_trainer(algorithm, env, config)
-        return trainer.step(trainer.init(key))
-
-    for settings in (config, dataclasses.replace(config, **given)) if given else (config,):
-        try:
-            jax.eval_shape(one_update, settings, env, key)
-        except jax.errors.ConcretizationTypeError as error:
-            found = re.search(r"the argument (config\S*|env\S*)", str(error))
-            what = found.group(1).rstrip(".,") if found else "a traced array"
-            raise InputError(
-                f"{name} asks for the value of {what} while tracing{line_of(error)}: use jnp.where or jax.lax"
-            ) from None
+    The programs that run updates later are traced here.
+    """
+    try:
+        state = _init.eval_shape(algorithm, config, env, key)
+        return (state, *_step.eval_shape(algorithm, config, env, state))
+    except jax.errors.ConcretizationTypeError as error:
+        found = re.search(r"the argument (config\S*|env\S*)", str(error))
+        what = found.group(1).rstrip(".,") if found else "a traced array"
+        raise InputError(
+            f"{name} asks for the value of {what} while tracing{line_of(error)}: use jnp.where or jax.lax"
+        ) from None
 
 
-def _check_structures(algorithm: AlgorithmFactory, config: Config, env: Probe, key: Key, name: str) -> list[Check]:
+def _check_acting(algorithm: AlgorithmFactory, config: Config, env: Probe, key: Key, name: str) -> None:
+    """Check what `act` returns for a batch of two observations."""
     algo = make_trainer(algorithm, env, config).algorithm
     agent = jax.eval_shape(algo.init, key)
     observation = jax.eval_shape(lambda env: env.observation[:2], env)
@@ -168,21 +179,14 @@ def _check_structures(algorithm: AlgorithmFactory, config: Config, env: Probe, k
         wanted = jax.tree.map(lambda x: jax.ShapeDtypeStruct((2, *x.shape), x.dtype), env.action_space.struct)
         same_struct(f"{name}.act: action", acted[0], wanted, "a batch of two of the action space")
         same_struct(f"{name}.act: carry", acted[1], carry, "initial_carry(2)")
-    trainer = make_trainer(algorithm, env, config)
-    state = jax.eval_shape(trainer.init, key)
-    after, metrics = jax.eval_shape(trainer.step, state)
-    same_struct(f"{name}.update: agent", after.agent, state.agent, "the agent from init")
-    for metric, value in metrics.algorithm.items():
-        if describe(value) != "float32[]":
-            raise InputError(f"{name}.update: metric '{metric}' is {describe(value)}; it must be float32[]")
-    if algo.values is not None:
-        _check_values(trainer, state, config, key, name)
-    return [Check("init, act and update: structures, shapes and dtypes are static and match the spaces")]
 
 
-def _check_values(trainer: Any, state: PyTree, config: Config, key: Key, name: str) -> None:
-    """Check that `Algorithm.values` returns one number per step of a rollout."""
+def _check_values(algorithm: AlgorithmFactory, config: Config, env: Probe, state: PyTree, key: Key, name: str) -> None:
+    """Check that `Algorithm.values`, if there is one, returns one number per step of a rollout."""
+    trainer: Any = make_trainer(algorithm, env, config)
     algo, shape = trainer.algorithm, (config.rollout_length, config.num_envs)
+    if algo.values is None:
+        return
     rollout = jax.eval_shape(lambda s, k: collect(algo, trainer.vector, s, k, shape[0])[1], state, key)
     values = jax.eval_shape(lambda agent, rollout: algo.values(agent, rollout)[:3], state.agent, rollout)
     for part, value in zip(Values._fields, values, strict=False):
