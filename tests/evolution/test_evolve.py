@@ -93,6 +93,7 @@ def test_an_evolution_by_cma_es_resumes_to_the_same_bits(tmp_path):
     assert not np.array_equal(found.candidate.drift.alpha, found.first.drift.alpha)
 
 
+@pytest.mark.long
 def test_meta_gradients_resume_to_the_same_bits(tmp_path):
     """Agents in the middle of their lives included: their states are part of the checkpoint."""
     arguments = [
