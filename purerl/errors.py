@@ -144,12 +144,17 @@ def describe(hint: object) -> str:
     return names.get(hint, "value")
 
 
+def kind_of(value: object) -> str:
+    """Return a value's class with its article, such as "an int"."""
+    name = type(value).__name__
+    spelled = name[:2].isupper() and name[0] in "FHLMNRSX"  # such as LPG
+    return f"{'an' if spelled or name[0] in 'AEIOaeio' or name == 'ndarray' else 'a'} {name}"
+
+
 def told(value: Any) -> str:
     """Describe a wrong value for a message: the value itself if it is short, else its kind."""
     plain = value is None or isinstance(value, bool | int | float | str)
-    return (
-        repr(value) if plain or (isinstance(value, dict | list | tuple) and not value) else f"a {type(value).__name__}"
-    )
+    return repr(value) if plain or (isinstance(value, dict | list | tuple) and not value) else kind_of(value)
 
 
 def path_given(value: object, what: str) -> Path:

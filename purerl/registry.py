@@ -18,7 +18,7 @@ from purerl.catalog.algorithms import ALGORITHMS, WITH_FOLLOWERS
 from purerl.catalog.environments import ENVIRONMENTS, FAMILIAR, SUITES, Suite
 from purerl.catalog.extensions import EXTENSIONS
 from purerl.catalog.objectives import OBJECTIVES, ObjectiveEntry
-from purerl.errors import InputError, check_partial, install, told, unknown
+from purerl.errors import InputError, check_partial, install, kind_of, told, unknown
 
 TAKEN = ("brax", "gymnax", "jumanji", "navix", "pgx")  # suites whose objects `purerl.from_SUITE` takes
 KNOWN = "purerl.envs.adapters.known"  # has check_name(suite, package, name), and imports nothing
@@ -110,7 +110,7 @@ def make(env_id: str, *others: Any, **parameters: Any) -> Any:
             f"make takes parameters by name, such as make('{env_id}', gravity=12.0); {told(others[0])} has none"
         )
     if not isinstance(env_id, str):
-        what = f"the class {env_id.__name__}" if isinstance(env_id, type) else f"a {type(env_id).__name__}"
+        what = f"the class {env_id.__name__}" if isinstance(env_id, type) else kind_of(env_id)
         raise InputError(f"make takes the id of an environment, such as make('CartPole-v1'); this is {what}")
     trust.typed(env_id, *parameters.values())
     return environment(env_id, parameters)
@@ -194,7 +194,7 @@ def check_environment(env: object) -> None:
     if package is not None:
         suite = suites[package]
         door = f"purerl.from_{suite}(env)" if suite in TAKEN else f"purerl.make('{suite}/NAME')"
-        raise InputError(f"environment is a {type(env).__name__} of {package}; make it by its adapter: {door}")
+        raise InputError(f"environment is {kind_of(env)} of {package}; make it by its adapter: {door}")
     methods = all(callable(getattr(type(env), name, None)) for name in ("reset", "step"))
     if not methods or not (hasattr(env, "observation_space") and hasattr(env, "action_space")):
         raise InputError(f"environment is {told(env)}; it must be from purerl.make, or a purerl.Environment of yours")

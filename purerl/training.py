@@ -8,7 +8,7 @@ import jax
 import numpy as np
 
 from purerl import registry, trust
-from purerl.errors import InputError
+from purerl.errors import InputError, kind_of
 from purerl.host_environment import HostSource, not_inside_jit
 from purerl.loop import train
 from purerl.loop.evaluate import MAX_STEPS, Evaluation
@@ -148,9 +148,7 @@ def evaluate(
       (4,)
     """
     if not callable(getattr(trainer, "evaluate", None)) or not hasattr(trainer, "algorithm"):
-        raise InputError(
-            f"trainer is a {type(trainer).__name__}; it must be from purerl.make_trainer, or the trainer of a run"
-        )
+        raise InputError(f"trainer is {kind_of(trainer)}; it must be from purerl.make_trainer, or the trainer of a run")
     check_key(key, "the episodes draw theirs from it")
     num_episodes, max_steps = check_count(num_episodes, "num_episodes"), check_count(max_steps, "max_steps")
     _check_agent(trainer, agent, key)
@@ -161,7 +159,7 @@ def _check_agent(trainer: Trainer, agent: PyTree, key: Key) -> None:
     """Check that an agent has the shapes of the trainer's."""
     wanted, given = (jax.tree.flatten(tree) for tree in (jax.eval_shape(trainer.algorithm.init, key), agent))
     if wanted[1] != given[1]:
-        raise InputError(f"agent is a {type(agent).__name__}; it must be `state.agent` of the trainer's `TrainState`")
+        raise InputError(f"agent is {kind_of(agent)}; it must be `state.agent` of the trainer's `TrainState`")
     shapes = [(x.shape, np.shape(y)) for x, y in zip(wanted[0], given[0], strict=True)]
     if all(y[1:] == x and y[:1] == shapes[0][1][:1] for x, y in shapes) and len(shapes[0][1]) > len(shapes[0][0]):
         raise InputError(

@@ -2,7 +2,7 @@
 
 import pytest
 
-from purerl.errors import InputError, printable, unknown
+from purerl.errors import InputError, kind_of, printable, unknown
 
 
 def test_nearest_name_and_what_is_allowed():
@@ -20,6 +20,20 @@ def test_no_hint_where_nothing_is_near():
 def test_long_lists_are_cut():
     message = str(unknown("name", "n", [f"name{i:02}" for i in range(30)], limit=2))
     assert message.endswith("allowed: name00, name01, ... (30 in all)")
+
+
+@pytest.mark.parametrize(
+    ("name", "kind"),
+    [
+        ("int", "an int"),
+        ("ndarray", "an ndarray"),
+        ("LPG", "an LPG"),
+        ("PPOConfig", "a PPOConfig"),
+        ("NoneType", "a NoneType"),
+    ],
+)
+def test_a_class_has_its_article(name, kind):
+    assert kind_of(type(name, (), {})()) == kind
 
 
 @pytest.mark.long_for("\\n")

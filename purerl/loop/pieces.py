@@ -8,7 +8,7 @@ import jax
 from jax.core import Tracer
 
 from purerl import registry
-from purerl.errors import InputError, check_arguments, check_partial, told
+from purerl.errors import InputError, check_arguments, check_partial, kind_of, told
 from purerl.fields import validate
 from purerl.prng import is_key
 from purerl.spaces import Space
@@ -71,7 +71,7 @@ def check_config(algorithm: object, config: Config) -> None:
         raise InputError(f"config is {told(config)}; it must be {such}")
     if wanted is not None and not isinstance(config, wanted):
         name = getattr(getattr(algorithm, "func", algorithm), "__name__", "the algorithm")
-        raise InputError(f"config is a {type(config).__name__}; {name} needs {such}")
+        raise InputError(f"config is {kind_of(config)}; {name} needs {such}")
     validate(config, type(config).__name__)
 
 

@@ -13,7 +13,7 @@ import jax.numpy as jnp
 from flax.errors import InvalidRngError
 from jax.tree_util import KeyPath
 
-from purerl.errors import InputError, told
+from purerl.errors import InputError, kind_of, told
 from purerl.functional.action_masks import split_mask, without_mask
 from purerl.spaces import Space
 from purerl.types import Array, Key, PyTree
@@ -148,7 +148,7 @@ class NNXTorso(nn.Module):
         def split(key: Key) -> tuple[PyTree, PyTree]:
             module = self.make(rngs=nnx.Rngs(key)) if _takes(self.make, "rngs") else self.make
             if not isinstance(module, nnx.Module):
-                raise InputError(f"network returned a {type(module).__name__}; it must return a module of NNX")
+                raise InputError(f"network returned {kind_of(module)}; it must return a module of NNX")
             graph, params, rest = nnx.split(module, nnx.Param, ...)
             held = [
                 type(leaf).__name__ for leaf in jax.tree.leaves(rest, is_leaf=lambda x: isinstance(x, nnx.Variable))
@@ -196,9 +196,7 @@ class PytreeTorso(nn.Module):
         def split(key: Key) -> dict[str, Array]:
             module = self.make(key=key) if _takes(self.make, "key") and not _is_pytree(self.make) else self.make
             if not _is_pytree(module):
-                raise InputError(
-                    f"network returned a {type(module).__name__}; it must return a module that is a pytree"
-                )
+                raise InputError(f"network returned {kind_of(module)}; it must return a module that is a pytree")
             leaves, structure = jax.tree.flatten(module)
             rest[:] = [None if _is_parameter(leaf) else leaf for leaf in leaves], structure
             return {f"{i:04d}": jnp.asarray(leaf) for i, leaf in enumerate(leaves) if _is_parameter(leaf)}
@@ -256,7 +254,7 @@ def _floats(params: PyTree, init: object) -> PyTree:
 
 def _features(result: PyTree, leading: tuple[int, ...], module: object) -> Array:
     if not hasattr(result, "dtype") or result.ndim != 2 or not jnp.issubdtype(result.dtype, jnp.floating):
-        given = f"{result.dtype}{list(result.shape)}" if hasattr(result, "dtype") else f"a {type(result).__name__}"
+        given = f"{result.dtype}{list(result.shape)}" if hasattr(result, "dtype") else kind_of(result)
         raise InputError(f"network {_name(module)} returned {given}; it must return features, floats [N, n]")
     if result.shape[0] != (rows := math.prod(leading)):
         raise InputError(

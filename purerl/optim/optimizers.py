@@ -12,7 +12,7 @@ import optax
 from jax.flatten_util import ravel_pytree
 
 from purerl.devices.sharding import whole
-from purerl.errors import InputError, check_partial
+from purerl.errors import InputError, check_partial, kind_of
 from purerl.optim.schedules import scheduled
 from purerl.types import Array, PyTree
 from purerl.xla import backend, switches
@@ -130,7 +130,7 @@ def _made(optimizer: Optimizer, *plan: GradientPlan, **rate: object) -> optax.Gr
             "or lr, such as optax.lion, or take a GradientPlan"
         ) from error
     if not isinstance(made, optax.GradientTransformation):
-        raise InputError(f"optimizer returned a {type(made).__name__}; it must return an optax transformation")
+        raise InputError(f"optimizer returned {kind_of(made)}; it must return an optax transformation")
     return made
 
 

@@ -10,7 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from purerl import agent_groups
-from purerl.errors import InputError
+from purerl.errors import InputError, kind_of
 from purerl.host_environment import HostSource
 from purerl.prng import fast
 from purerl.reporting.files import write_named
@@ -97,13 +97,11 @@ def play(env: Environment, policy: PlayPolicy | InProgram, key: Key, max_steps: 
     if isinstance(env, HostSource):
         raise InputError(f"{env.id} runs on the host; only JAX environments can be played and drawn")
     if not isinstance(env, Environment) and not callable(getattr(env, "reset", None)):
-        raise InputError(
-            f"env is a {type(env).__name__}; it must be an environment, such as purerl.make('CartPole-v1')"
-        )
+        raise InputError(f"env is {kind_of(env)}; it must be an environment, such as purerl.make('CartPole-v1')")
     in_program = getattr(policy, "in_program", None)
     if not isinstance(policy, PlayPolicy) and in_program is None:
         raise InputError(
-            f"policy is a {type(policy).__name__}; it must be run.policy() of a trained run, or from "
+            f"policy is {kind_of(policy)}; it must be run.policy() of a trained run, or from "
             "random_policy, scripted_policy or agent_policy of purerl.reporting.render"
         )
     if not max_steps >= 1:

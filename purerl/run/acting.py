@@ -4,7 +4,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from purerl.errors import InputError
+from purerl.errors import InputError, kind_of
 from purerl.host_environment import HostSource
 from purerl.reporting.render import PlayPolicy, agent_policy
 from purerl.settings.options import check_seed
@@ -90,9 +90,7 @@ class ActingPolicy:
         try:
             observation = element(self._space, observation)
         except ValueError:
-            raise InputError(
-                f"the observation is a {type(observation).__name__}; it must be {self._describe()}"
-            ) from None
+            raise InputError(f"the observation is {kind_of(observation)}; it must be {self._describe()}") from None
         given, more = self._fitting(observation)
         if len(more) != 1 or not more <= {0, 1} or len({x.shape[0] for x in given if more == {1}}) > 1:
             shapes = ", ".join(str(list(x.shape)) for x in given)

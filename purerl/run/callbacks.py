@@ -16,7 +16,7 @@ import numpy as np
 
 from purerl import registry
 from purerl.devices import distributed
-from purerl.errors import InputError, check_arguments
+from purerl.errors import InputError, check_arguments, kind_of
 from purerl.loop.train import TrainState
 from purerl.prng import is_key, typed
 from purerl.reporting import render, video
@@ -106,7 +106,7 @@ def checked(callbacks: Sequence[Callback]) -> tuple[Callback, ...]:
     """Return callbacks, after checking that each can be called."""
     wanted = "callbacks must be a list of functions (update, metrics, view)"
     if callable(callbacks) or not isinstance(callbacks, Sequence):
-        raise InputError(f"callbacks is a {type(callbacks).__name__}; {wanted}")
+        raise InputError(f"callbacks is {kind_of(callbacks)}; {wanted}")
     for i, callback in enumerate(callbacks):
         if not callable(callback) or isinstance(callback, type):
             raise InputError(f"callbacks[{i}] is {callback!r}; {wanted}")

@@ -6,7 +6,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from purerl.errors import InputError, told
+from purerl.errors import InputError, kind_of, told
 from purerl.fields import PyTree, number, pytree, static
 from purerl.spaces.space import Space, count, fits, set_field
 
@@ -30,7 +30,7 @@ class Dict(Space):
             raise InputError(f"Dict: spaces is {told(self.spaces)}; it must be a dict of spaces by name")
         for name, part in self.spaces.items() if isinstance(self.spaces, Mapping) else ():
             if not isinstance(name, str):
-                raise InputError(f"Dict: the name {name!r} is a {type(name).__name__}; names are texts")
+                raise InputError(f"Dict: the name {name!r} is {kind_of(name)}; names are texts")
             _check_part(part, f"Dict: '{name}'")
 
     def sample(self, key: jax.Array) -> dict[str, PyTree]:

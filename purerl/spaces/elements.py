@@ -8,6 +8,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from purerl.errors import kind_of
 from purerl.fields import PyTree
 from purerl.spaces.box import Box
 from purerl.spaces.composite import Dict, Stacked
@@ -65,11 +66,11 @@ def element(space: Space, value: object) -> PyTree:
         if isinstance(value, tuple | list) and set(names) == set(space.spaces) and len(value) == len(names):
             value = dict(zip(names, value, strict=True))
         if not isinstance(value, Mapping) or set(value) != set(space.spaces):
-            raise ValueError(f"a {type(value).__name__} is not a dict of {', '.join(space.spaces)}")
+            raise ValueError(f"{kind_of(value)} is not a dict of {', '.join(space.spaces)}")
         return {name: element(part, value[name]) for name, part in space.spaces.items()}
     array = value if isinstance(value, jax.Array) else np.asarray(value)  # a ValueError for lists of unequal lengths
     if array.dtype.kind not in "biuf":
-        raise ValueError(f"a {type(value).__name__} is not an array of numbers")
+        raise ValueError(f"{kind_of(value)} is not an array of numbers")
     return array
 
 

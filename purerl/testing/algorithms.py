@@ -11,7 +11,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from purerl.errors import InputError, line_of
+from purerl.errors import InputError, kind_of, line_of
 from purerl.fields import is_static
 from purerl.functional.normalize import RunningStatistics
 from purerl.loop.pieces import check_algorithm_kind, check_config, config_class_of
@@ -198,7 +198,7 @@ def _run(algorithm: AlgorithmFactory, config: Config, env: Probe, key: Key, name
     states = [_init(algorithm, config, env, key)]
     for path, leaf in paths(states[0]).items():
         if not isinstance(leaf, jax.Array):
-            raise InputError(f"{name}: the state's {path} is a {type(leaf).__name__}; it must be an array")
+            raise InputError(f"{name}: the state's {path} is {kind_of(leaf)}; it must be an array")
     for _ in range(3):
         state, metrics = _step(algorithm, config, env, states[-1])
         states.append(state)

@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from purerl import agent_groups, registry
-from purerl.errors import InputError
+from purerl.errors import InputError, kind_of
 from purerl.host_environment import HostSource
 from purerl.prng import fast
 from purerl.spaces import Box, Discrete, MultiDiscrete, Space, Stacked
@@ -92,14 +92,14 @@ def _check_parts(env: Environment, name: str) -> list[Check]:
         raise InputError(f"{name} is not a pytree: decorate its class with purerl.types.pytree")
     for path, leaf in leaves.items():
         if not isinstance(leaf, bool | int | float | complex | np.ndarray | np.generic | jax.Array):
-            raise InputError(f"{name}{path} is a {type(leaf).__name__}; declare what is not a number with static(...)")
+            raise InputError(f"{name}{path} is {kind_of(leaf)}; declare what is not a number with static(...)")
     for space in ("observation_space", "action_space"):
         try:
             given = getattr(env, space)
         except (AttributeError, NotImplementedError):
             raise InputError(f"{name} has no {space}") from None
         if not isinstance(given, Space):
-            raise InputError(f"{name}.{space} is a {type(given).__name__}; it must be one of purerl.spaces")
+            raise InputError(f"{name}.{space} is {kind_of(given)}; it must be one of purerl.spaces")
     return [Check("a pytree with reset, step and two spaces")]
 
 
@@ -129,7 +129,7 @@ def _check_contract(env: Environment, name: str, key: Key) -> list[Check]:
         if describe(getattr(step, field)) != f"{dtype}[]":
             raise InputError(f"{what}: {field} is {describe(getattr(step, field))}; it must be {dtype}[]")
     if not isinstance(step.info, Mapping):
-        raise InputError(f"{what}: info is a {type(step.info).__name__}; it must be a dict of numbers, {{}} for none")
+        raise InputError(f"{what}: info is {kind_of(step.info)}; it must be a dict of numbers, {{}} for none")
     for info, value in step.info.items():
         if describe(value) != "float32[]":
             raise InputError(f"{what}: info['{info}'] is {describe(value)}; it must be float32[]")
@@ -144,7 +144,7 @@ def _check_contract(env: Environment, name: str, key: Key) -> list[Check]:
 def _shape_of(value: object) -> str:
     if isinstance(value, tuple) and not hasattr(value, "_fields"):
         return f"a tuple of {len(value)} ({', '.join(_shape_of(part) for part in value)})"
-    return "an array" if isinstance(value, jax.ShapeDtypeStruct) else f"a {type(value).__name__}"
+    return "an array" if isinstance(value, jax.ShapeDtypeStruct) else kind_of(value)
 
 
 def _check_values(env: Environment, name: str, record: RandomPlay) -> list[Check]:

@@ -8,7 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from purerl import agent_groups
-from purerl.errors import InputError
+from purerl.errors import InputError, kind_of
 from purerl.fields import number, pytree, static
 from purerl.types import Array, Environment, Key, PyTree, TimeStep
 from purerl.wrappers.base import Wrapped, Wrapper
@@ -95,7 +95,7 @@ class DomainRandomization(Wrapper):
         key_parameters, key_reset = jax.random.split(key)
         env = self.redraw(key_parameters, self.env)
         if jax.tree.structure(env) != jax.tree.structure(self.env):
-            raise InputError(f"redraw must return a {type(self.env).__name__} with the same fields set")
+            raise InputError(f"redraw must return {kind_of(self.env)} with the same fields set")
         changed = {
             name: jnp.asarray(new)
             for (name, old), (_, new) in zip(_named_leaves(self.env), _named_leaves(env), strict=True)

@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 import jax
 import jax.numpy as jnp
 
-from purerl.errors import InputError
+from purerl.errors import InputError, kind_of
 from purerl.fields import pytree, static
 from purerl.spaces import Box, Dict, Discrete, Space, flat, leaves
 from purerl.types import Array, EnvironmentSpec, Key, PyTree, TimeStep
@@ -62,7 +62,7 @@ class FrameStack(Wrapper):
 
         def stacked(space: Space) -> Space:
             if not isinstance(space, Box):
-                raise InputError(f"FrameStack needs observations in a Box, not in a {type(space).__name__}")
+                raise InputError(f"FrameStack needs observations in a Box, not in {kind_of(space)}")
             shape = space.shape or (1,)
             tile = lambda bound: _tiled(bound, shape, self.num_frames)
             longer = (*shape[:-1], shape[-1] * self.num_frames)
@@ -172,7 +172,7 @@ class ActionMask(Wrapper):
 
         def masked(one: EnvironmentSpec) -> Space:
             if not isinstance(one.action_space, Discrete):
-                raise InputError(f"ActionMask needs discrete actions, not a {type(one.action_space).__name__}")
+                raise InputError(f"ActionMask needs discrete actions, not {kind_of(one.action_space)}")
             rest, extra = _split_space(one.observation_space)
             mask = Box(low=0, high=1, shape=(one.action_space.n,), dtype=jnp.bool_)
             return _join_space(rest, extra | {"action_mask": mask})

@@ -242,7 +242,10 @@ CALLS = {  # what is called -> the words that its line must hold
     "stats: confidence": (lambda: purerl.stats.bootstrap_interval(KEY, [1.0], confidence=95), "confidence 95; at le"),
     "stats: statistic": (lambda: purerl.stats.bootstrap_interval(KEY, [1.0], statistic="iqm"), "statistic is 'iqm'"),
     # what an environment sees and does
-    "spaces: foreign": (lambda: seeing(space=np.zeros(2)), "observation_space of Own is a ndarray; it must be a space"),
+    "spaces: foreign": (
+        lambda: seeing(space=np.zeros(2)),
+        "of Own is an ndarray; it must be a space",
+    ),
     "spaces: of gymnasium": (
         lambda: seeing(actions=gymnasium.spaces.Discrete(2)),
         "is a Discrete of gymnasium; it must",
@@ -326,7 +329,7 @@ CALLS = {  # what is called -> the words that its line must hold
     # keys
     "key 0": (lambda: make_train(ppo, ENV, CONFIG)(0), "key is 0; it must be a key of JAX"),
     "key none": (lambda: make_train(ppo, ENV, CONFIG)(None), "key is None"),
-    "key array": (lambda: make_train(ppo, ENV, CONFIG)(np.zeros(3)), "key is a ndarray"),
+    "key array": (lambda: make_train(ppo, ENV, CONFIG)(np.zeros(3)), "key is an ndarray"),
     "keys": (lambda: make_train(ppo, ENV, CONFIG)(jax.random.split(KEY, 4)), "jax.vmap trains one agent for each"),
     "init 0": (lambda: trainer().init(0), "key is 0"),
     # vectorize

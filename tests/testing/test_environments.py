@@ -49,7 +49,7 @@ FAULTS = {
     ),
     "no reset": ({"reset": Environment.reset}, r"reset\(key\) is not implemented"),
     "no action space": ({"action_space": Environment.action_space}, "has no action_space"),
-    "a space of another library": ({"action_space": property(lambda self: 2)}, "action_space is a int"),
+    "a space of another library": ({"action_space": property(lambda self: 2)}, "action_space is an int"),
     "dtype of a state's field": (
         {"step": replaced(lambda self, s, after, t: (after._replace(time=after.time.astype(jnp.float32)), t))},
         r"state\.time is float32\[\]; in the state from reset it is int32\[\]",

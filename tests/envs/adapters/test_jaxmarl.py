@@ -153,4 +153,4 @@ def test_contract_and_training():
 
 def test_what_is_refused(refused):
     assert "did you mean 'MPE_simple_tag_v3'" in refused("jaxmarl/MPE_simple_tag_v2")
-    assert "num_agents is a ndarray" in refused("jaxmarl/MPE_simple_spread_v3", num_agents=np.ones(3))
+    assert "num_agents is an ndarray" in refused("jaxmarl/MPE_simple_spread_v3", num_agents=np.ones(3))
