@@ -129,7 +129,7 @@ def _check_traced(algorithm: AlgorithmFactory, config: Config, env: Probe, key: 
     for metric, value in metrics.algorithm.items():
         if describe(value) != "float32[]":
             raise InputError(f"{name}.update: metric '{metric}' is {describe(value)}; it must be float32[]")
-    _check_values(algorithm, config, env, state, key, name)
+    _check_values(algorithm, config, env=env, state=state, key=key, name=name)
     return [
         Check("init, act and update: structures, shapes and dtypes are static and match the spaces"),
         Check("can be traced, including the numbers of the config and the environment"),
