@@ -103,7 +103,7 @@ def test_optimizers_that_need_shapes_see_them():
         (optax.lion(1e-3), "give the function that makes it"),
         ("lion", "optimizer is 'lion'; it must be a function such as optax.lion"),
         (None, "optimizer is None"),
-        (lambda plan: 3, "optimizer returned a int"),
+        (lambda plan: 3, "optimizer returned an int"),
     ],
 )
 def test_what_is_no_optimizer_is_refused_in_a_line(wrong, words):
