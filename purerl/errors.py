@@ -144,11 +144,15 @@ def describe(hint: object) -> str:
     return names.get(hint, "value")
 
 
+def with_article(noun: str) -> str:
+    """Return a noun or the name of a class with its article, such as "an int"."""
+    spelled = noun[:2].isupper() and noun[0] in "FHLMNRSX"  # such as LPG
+    return f"{'an' if spelled or noun[0] in 'AEIOaeio' or noun == 'ndarray' else 'a'} {noun}"
+
+
 def kind_of(value: object) -> str:
-    """Return a value's class with its article, such as "an int"."""
-    name = type(value).__name__
-    spelled = name[:2].isupper() and name[0] in "FHLMNRSX"  # such as LPG
-    return f"{'an' if spelled or name[0] in 'AEIOaeio' or name == 'ndarray' else 'a'} {name}"
+    """Return the name of a value's class with its article."""
+    return with_article(type(value).__name__)
 
 
 def told(value: Any) -> str:

@@ -8,7 +8,7 @@ import jax
 from jax.core import Tracer
 
 from purerl import registry
-from purerl.errors import InputError, check_arguments, check_partial, kind_of, told
+from purerl.errors import InputError, check_arguments, check_partial, kind_of, told, with_article
 from purerl.fields import validate
 from purerl.prng import is_key
 from purerl.spaces import Space
@@ -64,7 +64,7 @@ def check_algorithm_kind(algorithm: object) -> None:
 def check_config(algorithm: object, config: Config) -> None:
     """Raise an `InputError` unless a config has the algorithm's class, with concrete values within their bounds."""
     wanted = config_class_of(algorithm)
-    such = f"a {wanted.__name__}, such as {wanted.__name__}()" if wanted else "the algorithm's config"
+    such = f"{with_article(wanted.__name__)}, such as {wanted.__name__}()" if wanted else "the algorithm's config"
     if isinstance(config, type):
         raise InputError(f"config is the class {config.__name__}; give an instance: {config.__name__}()")
     if not dataclasses.is_dataclass(config) or not hasattr(config, "steps_per_update"):

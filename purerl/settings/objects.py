@@ -12,7 +12,7 @@ from typing import Any
 from purerl import registry
 from purerl.catalog.algorithms import WITH_FOLLOWERS
 from purerl.catalog.environments import ENVIRONMENTS
-from purerl.errors import InputError
+from purerl.errors import InputError, with_article
 from purerl.settings import toml
 from purerl.types import PyTree
 
@@ -55,7 +55,9 @@ def _unannotated(given: object, path: str) -> bool:
 def _fits(name: str, config: object, cls: type) -> None:
     if config is not None and not isinstance(config, cls):
         what = f"the class {config.__name__}" if isinstance(config, type) else type(config).__name__
-        raise InputError(f"the config of {name} is {what}; it must be a {cls.__name__}, such as {cls.__name__}()")
+        raise InputError(
+            f"the config of {name} is {what}; it must be {with_article(cls.__name__)}, such as {cls.__name__}()"
+        )
 
 
 def environment_of(given: object) -> tuple[str, Any, bool]:

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from purerl.catalog.version import VERSION
-from purerl.errors import InputError, told
+from purerl.errors import InputError, told, with_article
 from purerl.settings import agent_file
 from purerl.trust import reading
 
@@ -51,7 +51,7 @@ def no_job(kind: JobKind, folder: Path | str) -> InputError:
     if not os.path.isdir(folder):
         return InputError(f"there is no {kind.noun} in {folder}: no such folder")
     other = _other_job(kind, Path(folder))
-    instead = f", it holds {'an' if other.noun[0] in 'aeiou' else 'a'} {other.noun}" if other else ""
+    instead = f", it holds {with_article(other.noun)}" if other else ""
     return InputError(f"there is no {kind.noun} in {folder}: it has no {kind.file}{instead}")
 
 

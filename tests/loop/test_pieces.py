@@ -289,7 +289,7 @@ CALLS = {  # what is called -> the words that its line must hold
         lambda: make_trainer(functools.partial(ppo, network=actor_critic), ENV, A2CConfig()),
         "ppo needs a PPOConfig",
     ),
-    "config: of one's own": (lambda: make_trainer(own, ENV, CONFIG), "own needs a Own, such as Own()"),
+    "config: of one's own": (lambda: make_trainer(own, ENV, CONFIG), "own needs an Own, such as Own()"),
     "config: another dataclass": (lambda: make_trainer(ppo, ENV, ENV), "config is a CartPole"),
     "num_envs 0": (lambda: make_train(ppo, ENV, PPOConfig(num_envs=0)), "num_envs is 0; it must be at least 1"),
     "num_envs text": (lambda: make_train(ppo, ENV, PPOConfig(num_envs="4")), "num_envs is '4'; it must be: integer"),
