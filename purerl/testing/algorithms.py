@@ -24,7 +24,7 @@ from purerl.testing.probes import Probe
 from purerl.testing.report import Check, Checks, Report
 from purerl.testing.trainers import make_trainer
 from purerl.testing.trees import describe, device, difference, host, paths, same_struct
-from purerl.types import AlgorithmFactory, Array, Config, EnvironmentSpec, Key, PyTree, Values
+from purerl.types import Algorithm, AlgorithmFactory, Array, Config, EnvironmentSpec, Key, PyTree, Values
 
 TRACES: list[str] = []  # a row whenever an update is traced
 
@@ -120,7 +120,8 @@ def _telling(name: str, checks: list[Check]) -> Iterator[None]:
 
 def _check_traced(algorithm: AlgorithmFactory, config: Config, env: Probe, key: Key, name: str) -> list[Check]:
     """Check the part of the contract that needs no compilation."""
-    _check_acting(algorithm, config, env, key, name)
+    trainer = make_trainer(algorithm, env, config)
+    _check_acting(trainer.algorithm, env, key, name)
     state, after, metrics = _traced(algorithm, config, env, key, name)
     given = {field: 0.5 for field, value in _numbers(config).items() if value is None}
     if given:  # every optional number is set
@@ -129,7 +130,7 @@ def _check_traced(algorithm: AlgorithmFactory, config: Config, env: Probe, key: 
     for metric, value in metrics.algorithm.items():
         if describe(value) != "float32[]":
             raise InputError(f"{name}.update: metric '{metric}' is {describe(value)}; it must be float32[]")
-    _check_values(algorithm, config, env=env, state=state, key=key, name=name)
+    _check_values(trainer, state, config, key, name)
     return [
         Check("init, act and update: structures, shapes and dtypes are static and match the spaces"),
         Check("can be traced, including the numbers of the config and the environment"),
@@ -166,9 +167,8 @@ def _traced(
         ) from None
 
 
-def _check_acting(algorithm: AlgorithmFactory, config: Config, env: Probe, key: Key, name: str) -> None:
+def _check_acting(algo: Algorithm, env: Probe, key: Key, name: str) -> None:
     """Check what `act` returns for a batch of two observations."""
-    algo = make_trainer(algorithm, env, config).algorithm
     agent = jax.eval_shape(algo.init, key)
     observation = jax.eval_shape(lambda env: env.observation[:2], env)
     carry = jax.eval_shape(lambda: algo.initial_carry(2))
@@ -181,9 +181,8 @@ def _check_acting(algorithm: AlgorithmFactory, config: Config, env: Probe, key: 
         same_struct(f"{name}.act: carry", acted[1], carry, "initial_carry(2)")
 
 
-def _check_values(algorithm: AlgorithmFactory, config: Config, env: Probe, state: PyTree, key: Key, name: str) -> None:
+def _check_values(trainer: Any, state: PyTree, config: Config, key: Key, name: str) -> None:
     """Check that `Algorithm.values`, if there is one, returns one number per step of a rollout."""
-    trainer: Any = make_trainer(algorithm, env, config)
     algo, shape = trainer.algorithm, (config.rollout_length, config.num_envs)
     if algo.values is None:
         return
