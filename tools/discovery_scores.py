@@ -180,9 +180,9 @@ def tune_ppo(runs: int) -> dict[str, float]:
 def compare(found: Mapping[str, Evolved], path: Path, tasks: Mapping[str, int], seeds: int = SEEDS) -> None:
     """Train with the rivals and every discovery on every task, where a score is missing."""
     table = read_table(path) if path.exists() else {"tuned_ppo": {}, "scores": {}, "cpu_seconds": 0.0}
-    training_runs = max((run.plan.trainings(run.generation) for run in found.values()), default=0)
-    if table["tuned_ppo"].get("training_runs", 0) < TRIALS * len(TRAINED) * seeds_of_trials(training_runs):
-        table["tuned_ppo"] = tune_ppo(training_runs)
+    num_runs = max((run.plan.num_training_runs(run.generation) for run in found.values()), default=0)
+    if table["tuned_ppo"].get("training_runs", 0) < TRIALS * len(TRAINED) * seeds_of_trials(num_runs):
+        table["tuned_ppo"] = tune_ppo(num_runs)
         for row in table["scores"].values():
             row.pop("tuned PPO", None)
         save(table, path)

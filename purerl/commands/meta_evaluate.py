@@ -51,7 +51,7 @@ def command(run_dirs: tuple[Path, ...], tasks: str, trust: tuple[str, ...], **fl
     from purerl.evolution.evolve import load
 
     runs = [load(folder) for folder in run_dirs]
-    tell(f"compiling, then training {options.seeds} agents per task and method: as long as so many trainings take ...")
+    tell(f"compiling, then training {options.seeds} agents per task and method ...")
     found = meta_evaluate.meta_evaluate(runs, held_out, **vars(options))
     say(found.text())
     say(meta_evaluate.save(found, run_dirs[0]))

@@ -121,7 +121,7 @@ def meta_evaluate(
         methods |= {"PPO": Rival(_objective, Clip()), "DPO": Rival(_objective, Drifting(drift=DPO()))}
     tuned: dict[str, float] = {}
     if tuning > 0 and plan.algorithm == "ppo":
-        tuned = tune_ppo(plan.tasks, max(1, round(plan.trainings(runs[0].generation) * tuning)), kind, mesh)
+        tuned = tune_ppo(plan.tasks, max(1, round(plan.num_training_runs(runs[0].generation) * tuning)), kind, mesh)
         changes = {"learning_rate": tuned["learning_rate"]}
         methods["tuned PPO"] = Rival(plug=_objective, candidate=Clip(epsilon=tuned["clip_epsilon"]), changes=changes)
     keys = jax.random.split(jax.random.fold_in(jax.random.key(plan.options.seed), 0x6D657461), seeds)
@@ -135,13 +135,13 @@ def meta_evaluate(
 
 
 def tune_ppo(
-    tasks: Sequence[Task], trainings: int, kind: str, mesh: Mesh | None = None, tell: Callable[[str], None] = print
+    tasks: Sequence[Task], num_runs: int, kind: str, mesh: Mesh | None = None, tell: Callable[[str], None] = print
 ) -> dict[str, float]:
     """Search PPO's learning rate and clip at random, with a given total number of training runs.
 
     Args:
       tasks: settings are ranked on each; the best mean rank wins.
-      trainings: number of training runs, divided evenly among at most `TRIALS` settings, each with at least one run.
+      num_runs: training runs in all, shared evenly by at most `TRIALS` settings; each has at least one.
       kind: "final" or "auc": the score compared.
       mesh: a mesh of `purerl.devices.sharding`.
       tell: a function that is called with a line of progress from time to time.
@@ -149,8 +149,8 @@ def tune_ppo(
     Returns:
       learning_rate and clip_epsilon.
     """
-    trials = max(2, min(TRIALS, trainings // len(tasks)))
-    rounds = max(1, trainings // (trials * len(tasks)))
+    trials = max(2, min(TRIALS, num_runs // len(tasks)))
+    rounds = max(1, num_runs // (trials * len(tasks)))
     draws = np.random.default_rng(0).uniform(size=(2, trials))
     rates, clips = (
         np.exp(np.log(low) + u * np.log(high / low)) for u, (low, high) in zip(draws, (RATES, CLIPS), strict=True)

@@ -84,7 +84,7 @@ class EvolvePlan(NamedTuple):
             checked=checked,
         )
 
-    def trainings(self, generations: int) -> int:
+    def num_training_runs(self, generations: int) -> int:
         """Return the number of training runs in these generations; agents that are reset count by their steps."""
         steps = sum(task.total_timesteps for task in self.tasks)  # steps of a run on each task
         return -(-generations * self.env_steps * len(self.tasks) // steps)

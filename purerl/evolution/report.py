@@ -102,7 +102,7 @@ def summary_of(plan: EvolvePlan, columns: dict[str, np.ndarray]) -> dict[str, An
         "objective": plan.name,
         "tasks": [task.name for task in plan.tasks],
         "generations": n,
-        "trainings": plan.trainings(n),
+        "trainings": plan.num_training_runs(n),
         "env_steps": int(columns["env_steps"][-1]),
         "mean_first": number_or_none(columns["mean"][0]),
         "mean_last_tenth": number_or_none(known(columns["mean"][-max(1, n // 10) :]).mean()),
@@ -126,8 +126,8 @@ def write_report(
     mean = columns["mean"]
     parts = [
         f"<p>{plan.options.population} {members_of(plan.options)} x {len(mean)} generations x {plan.options.seeds} "
-        f"training runs on {html.escape(tasks)}: {plan.trainings(len(mean)):,} training runs in all. The population's "
-        f"mean {fitness} changed from {number(float(known(mean)[0]))} in the first generation to "
+        f"training runs on {html.escape(tasks)}: {plan.num_training_runs(len(mean)):,} training runs in all. The "
+        f"population's mean {fitness} changed from {number(float(known(mean)[0]))} in the first generation to "
         f"{number(float(known(mean[-max(1, len(mean) // 10) :]).mean()))} in the last tenth.</p>",
         _image("fitness.png", "fitness over generations"),
     ]
