@@ -199,6 +199,8 @@ FIGURES = (
         for name, (reference, source) in by_name.items()
     ),
     *(_disco(task) for task in ("CartPole-v1", "Acrobot-v1")),
+    *(_disco(f"{game}-MinAtar", SEEDS) for game in MINATAR),
+    *(_disco(task, SEEDS) for task in ("RepeatPrevious", "PositionOnlyCartPole")),
     *_games(),
     Figure(task="Breakout-MinAtar", algorithm="rainbow", seeds=SEEDS),
     *(figure for game in GYMNAX_LIMITS for figure in _beside(_as_gymnax(game), "purejaxql")),
