@@ -79,7 +79,7 @@ def made(run: Settings) -> Made:
     check_given(run.extensions, used, run.given)
     if not agent_groups.sizes(env):
         check_actions(run, env)
-    options = {row.name: row.prepare(run.extension_options.get(row.name, row.options()), run, env) for row in used}
+    options = {row.name: row.prepare(run.options_of(row), run, env) for row in used}
     factory = run.make_algorithm()
     if run.algorithm in FOLLOWERS and run.folder is None:
         _check_rule(run, factory, used)

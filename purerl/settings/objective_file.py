@@ -4,6 +4,8 @@ Reading one runs nothing: the file names an entry of `purerl.catalog.objectives`
 module:name that the user trusts.
 """
 
+import hashlib
+import re
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from types import MappingProxyType
@@ -19,6 +21,7 @@ if TYPE_CHECKING:
     import numpy as np
 
 NAME = f"objective{agent_file.SUFFIX}"  # in the folder of an evolution
+KEPT = re.compile(rf"objective-[0-9a-f]{{8}}{re.escape(agent_file.SUFFIX)}")  # a job's copies of objectives
 ZOO = "zoo"
 
 
@@ -50,15 +53,21 @@ def load(name: str) -> Discovered:
         return start._replace(objective=_filled(start.objective, agent_file.arrays(path), path))
 
 
-def copy(name: str) -> dict[str, bytes]:
-    """Return {NAME: the content of an objective's file}; {} for one that `purerl evolve` starts from."""
-    return {} if name in OBJECTIVES else {NAME: reading.content(_path_of(name), reading.TABLE, follow=True)}
+def content_of(name: str) -> bytes | None:
+    """Return the content of an objective's file; None for one that `purerl evolve` starts from."""
+    return None if name in OBJECTIVES else reading.content(_path_of(name), reading.TABLE, follow=True)
+
+
+def kept_name(name: str) -> str:
+    """Return the name of the copy of an objective's file in a job's folder, which may keep several."""
+    digest = hashlib.sha256(name.encode()).hexdigest()[:8]
+    return name if KEPT.fullmatch(name) else f"objective-{digest}{agent_file.SUFFIX}"
 
 
 def saved_name(name: str) -> str:
     """Return the name of an objective for settings in a job's folder; for a file, the name of the folder's copy."""
     path = Path(name)
-    return name if name in OBJECTIVES or (path.parent == Path(ZOO) and not path.exists()) else NAME
+    return name if name in OBJECTIVES or (path.parent == Path(ZOO) and not path.exists()) else kept_name(name)
 
 
 def check_rule(name: str, factory: Any, fix: str) -> None:

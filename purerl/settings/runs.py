@@ -49,9 +49,13 @@ class Settings:
     folder: Path | None = None  # the job's folder or the agent's file that they were read from
     source: Path | None = None  # the file of settings that the user named
 
+    def options_of(self, row: Extension) -> Any:
+        """Return the options of an extension."""
+        return self.extension_options.get(row.name, row.options())
+
     def kept_files(self) -> dict[str, bytes]:
         """Return {name: content} of the files that the job's folder keeps for its extensions."""
-        given = ((row, self.extension_options.get(row.name, row.options())) for row in self.extensions)
+        given = ((row, self.options_of(row)) for row in self.extensions)
         return {name: file for row, of in given if row.is_on(of) for name, file in row.keeps(of, self).items()}
 
     def make_algorithm(self) -> AlgorithmFactory:

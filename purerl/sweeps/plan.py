@@ -86,6 +86,17 @@ class SweepPlan(NamedTuple):
             steps[group.members] = np.cumsum(self.spans(group)) * group.setup.config.steps_per_update
         return steps
 
+    def kept_files(self) -> dict[str, bytes]:
+        """Return {name: content} of the files that the sweep's folder keeps: those of each trial."""
+        run = self.settings
+        files = run.kept_files()
+        for name, dimension in self.dimensions.items():
+            row = owner_of(run.extensions, name)
+            if row is not None and isinstance(dimension, ranges.Choices):
+                for value in dimension.values:
+                    files |= row.keeps(dataclasses.replace(run.options_of(row), **{name: value}), run)
+        return files
+
     def ladder(self) -> tuple[int, list[int]]:
         """Return (updates from one point to the next, `rungs`) of successive halving."""
         num_updates = self.groups[0].num_updates
@@ -109,14 +120,15 @@ def make_sweep_plan(run: Settings, options: SearchOptions, over: Mapping[str, ob
     checked(options)
     _check_size(run, options, len(over))
     mesh = _mesh(run, options)
-    found = made(dataclasses.replace(run, given=(*run.given, *over)))
+    every = dataclasses.replace(run, given=(*run.given, *over))
+    found = made(every)
     if isinstance(found.env, HostSource):
         raise not_inside_jit(found.env, "a sweep")
     _check_extensions(over, run, found)
     dimensions = ranges.bind(over, found.setup)
     method = options.method if options.method in DESIGNS else "random"
     trials = design.trials(dimensions, method, options.trials, run.options.seed)
-    groups = _groups(found.make, found.setup, trials)
+    groups = _groups(every, found, trials)
     if options.method in ("halving", "pbt") and len(groups) > 1:
         raise InputError(
             f"{options.method} searches numbers only, and {', '.join(groups[0].shapes)} are shapes: use random"
@@ -187,30 +199,39 @@ def _check_population(plan: SweepPlan) -> None:
         )
 
 
-def _groups(make: MakeFromSetup, setup: Setup, trials: list[dict[str, object]]) -> list[ShapeGroup]:
+def _groups(run: Settings, found: Made, trials: list[dict[str, object]]) -> list[ShapeGroup]:
     members: dict[Any, list[int]] = {}
     for i, values in enumerate(trials):
-        members.setdefault(jax.tree.structure(with_values(setup, values)), []).append(i)
+        members.setdefault(jax.tree.structure(with_values(found.setup, values)), []).append(i)
     groups = []
     for index in members.values():
         first = trials[index[0]]
-        own = with_values(setup, first)
-        if not make(own).pure:  # it also refuses what cannot be, while the numbers are still numbers
-            raise InputError("a sweep needs a compiled loop, and these settings step environments in Python")
-        num_updates = whole_updates(own.config)
-        numbers = {name: value for name, value in first.items() if _is_number(name, value, setup)}
-        columns = {name: _column([trials[i][name] for i in index]) for name in numbers}
+        numbers = {name: value for name, value in first.items() if _is_number(name, value, found.setup)}
         shapes = {name: value for name, value in first.items() if name not in numbers}
+        own = with_values(_with_shapes(run, found, shapes), numbers)
+        if not found.make(own).pure:  # it also refuses what cannot be, while the numbers are still numbers
+            raise InputError("a sweep needs a compiled loop, and these settings step environments in Python")
         groups.append(
             ShapeGroup(
                 members=np.array(index),
                 setup=own,
-                values=columns,
-                num_updates=num_updates,
+                values={name: _column([trials[i][name] for i in index]) for name in numbers},
+                num_updates=whole_updates(own.config),
                 shapes=shapes,
             )
         )
     return groups
+
+
+def _with_shapes(run: Settings, found: Made, shapes: Mapping[str, object]) -> Setup:
+    """Return the setup with these values, and the options prepared to which they belong, such as a file's name."""
+    setup = with_values(found.setup, shapes)
+    prepared = {}
+    for row in found.extensions:
+        own = {name: value for name, value in shapes.items() if owner_of(found.extensions, name) is row}
+        if own:
+            prepared[row.name] = row.prepare(dataclasses.replace(run.options_of(row), **own), run, found.env)
+    return setup._replace(options={**setup.options, **prepared})
 
 
 def _is_number(name: str, value: object, setup: Setup) -> bool:

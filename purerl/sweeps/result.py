@@ -180,9 +180,7 @@ class SweepResult:
         setup = with_values(Setup(config=run.config, env=self.plan.setup.env, options=run.extension_options), self.best)
         task = {name.removeprefix("env."): value for name, value in self.best.items() if name.startswith("env.")}
         options = {
-            row.name: setup.options[row.name] if row.switch in self.best else row.saved_options(setup.options[row.name])
-            for row in run.extensions
-            if row.name in setup.options
+            row.name: row.saved_options(setup.options[row.name]) for row in run.extensions if row.name in setup.options
         }
         run = dataclasses.replace(
             run,

@@ -120,7 +120,7 @@ def resume(folder: Path, plain: bool = False, fresh_seeds: int | None = None, **
 
 def _enter(plan: SweepPlan, out: Path | None, resume: bool = False) -> tuple[Path, bool]:
     words = ("sweep", plan.settings.algorithm, plan.settings.environment)
-    return enter_folder(toml.SWEEP, out, words, dump_sweep(plan), resume, files=plan.settings.kept_files())
+    return enter_folder(toml.SWEEP, out, words, dump_sweep(plan), resume, files=plan.kept_files())
 
 
 def values_text(values: Mapping[str, object]) -> str:

@@ -12,7 +12,7 @@ from purerl.errors import InputError
 from purerl.fields import pytree, static
 from purerl.loop.extension import Extension
 from purerl.loop.trainer import MakeTrainer, Trainer
-from purerl.settings import agent_file, objective_file, toml
+from purerl.settings import agent_file, objective_file
 from purerl.settings.runs import Settings
 from purerl.types import AlgorithmFactory, Config, Environment
 
@@ -43,7 +43,8 @@ def wrap(make: MakeTrainer, options: ObjectiveOptions) -> MakeTrainer:
 
 def keeps(options: ObjectiveOptions, run: Settings) -> dict[str, bytes]:
     """Return the objective's file, which the job's folder keeps."""
-    return objective_file.copy(_kept(options, run).objective)
+    content = objective_file.content_of(_kept(options, run).objective)
+    return {} if content is None else {objective_file.kept_name(options.objective): content}
 
 
 def saved_options(options: ObjectiveOptions) -> ObjectiveOptions:
@@ -63,10 +64,9 @@ def prepare(options: ObjectiveOptions, run: Settings, env: Environment) -> Objec
 
 def _kept(options: ObjectiveOptions, run: Settings) -> ObjectiveOptions:
     """Return the options with the file that is kept in the job's folder, or next to the settings that name it."""
-    file, own = run.source, (toml.RUN.file, toml.SWEEP.file)
-    named = file is not None and (file.name in own or options.objective == objective_file.NAME)
-    from_file = file.parent if file is not None and named and "objective" not in run.given else None
-    kept = [folder / objective_file.NAME for folder in (run.folder, from_file) if folder is not None]
+    file = None if "objective" in run.given else run.source
+    name, folders = objective_file.kept_name(options.objective), (run.folder, file.parent if file else None)
+    kept = [folder / name for folder in folders if folder is not None]
     found = next((path for path in kept if path.is_file()), None)
     return options if found is None else dataclasses.replace(options, objective=str(found))
 

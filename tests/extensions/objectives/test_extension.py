@@ -22,7 +22,7 @@ from purerl.run.plan import made
 from purerl.settings import objective_file, ranges
 from purerl.settings.options import SearchOptions
 from purerl.settings.runs import settings
-from purerl.sweeps.plan import make_sweep_plan
+from purerl.sweeps.plan import dump_sweep, make_sweep_plan, saved_plan
 from purerl.sweeps.result import Curves, SweepResult
 
 CONFIG = PPOConfig(num_envs=4, rollout_length=8, num_minibatches=2, hidden_sizes=(8,))
@@ -144,6 +144,33 @@ def test_settings_in_a_folder_name_the_file_that_it_keeps(tmp_path, monkeypatch)
     assert (
         made(settings(None, None, {"objective": "dpo"}, {}, Path(file))).setup.options["objectives"].objective == "dpo"
     )
+
+
+def test_a_sweep_keeps_the_objectives_that_it_searches(tmp_path):
+    """Their files, which may have the same name, move before it is resumed; its best settings name the kept copy."""
+    files = [tmp_path / name / "mine.safetensors" for name in ("a", "b")]
+    for file, alpha in zip(files, (3.0, 5.0), strict=True):
+        file.parent.mkdir()
+        file.write_bytes(objective_file.content("dpo", Drifting(drift=DPO(alpha=alpha))))
+    run, options = settings("ppo", "Catch", {"objective": "dpo"}), SearchOptions(method="grid", trials=9)
+    plan = make_sweep_plan(run, options, {"objective": [*map(str, files), "zoo/lpo"], "learning_rate": [0.1, 0.2]})
+    folder = tmp_path / "sweep"
+    folder.mkdir()
+    for name, content in {"sweep.toml": dump_sweep(plan).encode(), **plan.kept_files()}.items():
+        (folder / name).write_bytes(content)
+    for file in files:
+        file.unlink()
+    again = saved_plan(folder)
+    load = lambda path: objective_file.load(path).objective
+    objectives = [load(group.setup.options["objectives"].objective) for group in again.groups]
+    assert [float(found.drift.alpha) for found in objectives[:2]] == [3.0, 5.0]
+    assert jax.tree.all(jax.tree.map(np.array_equal, objectives[2], load("zoo/lpo")))
+    assert again.trials == plan.trials
+    curves = Curves.empty(again.env_steps(), 1)
+    curves.trained[:], curves.episode_return[:] = again.num_points, np.arange(6.0)[:, None, None] == 2
+    SweepResult(again, curves, [[values] for values in again.trials], folder).save()
+    best = made(settings(None, None, {}, {}, folder / "best.toml")).setup.options["objectives"].objective
+    assert float(load(best).drift.alpha) == 5.0
 
 
 def test_a_sweep_over_objectives():
