@@ -6,6 +6,7 @@ A block of a page names its file and its groups of figures, and ends with a seco
     <!-- end of benchmark -->
 """
 
+import ast
 import datetime
 import hashlib
 import json
@@ -31,6 +32,7 @@ SOURCES = (  # on which the speed of training on a GPU depends
     *(f"benchmarks/{name}.py" for name in ("contest", "gpu", "program_parts", "training")),
 )
 APART = ("commands", "evolution", "pool", "reporting", "sweeps", "testing")  # packages that it does not depend on
+DOCUMENTED = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
 NOT_ON_PAGES = ("return reached",)  # greedy, exploring and shaped returns cannot be compared; results/README.md does
 BEGIN, END = "<!-- benchmark: {file}: {names} -->\n", "<!-- end of benchmark -->"
 BLOCK = re.compile(r"<!-- benchmark: (\S*): ([\w. -]*) -->\n(.*?)<!-- end of benchmark -->", re.DOTALL)
@@ -53,13 +55,22 @@ def machine() -> dict[str, Any]:
 
 
 def code() -> str:
-    """Return a hash of `SOURCES`, by which figures are those of a state of the code."""
+    """Return a hash of `SOURCES` without comments and docstrings, by which figures are those of a state of the code."""
     digest = hashlib.sha256()
     for path in sorted(path for pattern in SOURCES for path in ROOT.glob(pattern)):
         name = path.relative_to(ROOT)
         if name.parts[1] not in APART:
-            digest.update(f"{name.as_posix()}\n".encode() + path.read_bytes())
+            digest.update(f"{name.as_posix()}\n{_statements(path.read_text())}".encode())
     return digest.hexdigest()[:12]
+
+
+def _statements(source: str) -> str:
+    """Return the statements of a module without comments and docstrings."""
+    tree = ast.parse(source)
+    for node in ast.walk(tree):
+        if isinstance(node, DOCUMENTED) and ast.get_docstring(node) is not None:
+            node.body = node.body[1:]
+    return ast.unparse(tree)
 
 
 def file_name(about: dict[str, Any]) -> str:

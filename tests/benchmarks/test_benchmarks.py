@@ -308,7 +308,8 @@ def test_the_code_is_that_of_the_sources(tmp_path, monkeypatch):
         (tmp_path / name).write_text("x = 1\n")
     before = report.code()
     (tmp_path / "purerl/commands/train.py").write_text("x = 2\n")
-    assert report.code() == before
+    (tmp_path / "purerl/loop/train.py").write_text('"""About it."""\n\nx = 1  # one\n')
+    assert report.code() == before, "of another package, or of words"
     (tmp_path / "purerl/loop/train.py").write_text("x = 2\n")
     assert report.code() != before
     assert all(list(Path(report.__file__).parents[1].glob(pattern)) for pattern in report.SOURCES)
