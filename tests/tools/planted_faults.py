@@ -1045,7 +1045,20 @@ FAULTS: dict[str, list[tuple[str, ...]]] = {
         ),
         ("few = max(1, size // SHARE)", "few = max(1, size // 2)"),
     ],
+    "purerl/sweeps/plan.py": [
+        (
+            "row.keeps(dataclasses.replace(run.options_of(row), **{name: value}), run)",
+            "row.keeps(run.options_of(row), run)",
+            "tests/extensions/objectives/test_extension.py",
+        ),
+        ("**setup.options, **prepared", "**setup.options", "tests/extensions/objectives/test_extension.py"),
+    ],
     "purerl/sweeps/result.py": [
+        (
+            "row.saved_options(setup.options[row.name])",
+            "setup.options[row.name]",
+            "tests/extensions/objectives/test_extension.py",
+        ),
         ("np.where(self.failed, np.nan, found)", "found"),
         ("-max(1, round(LAST * points)) :", "-max(1, round(LAST * points)) - 1 :"),
     ],
