@@ -44,10 +44,6 @@ def _nothing(options: object, run: object) -> dict[str, bytes]:
     return {}
 
 
-def _as_they_are(options: object) -> Any:
-    return options
-
-
 class Extension(NamedTuple):
     """A feature around the training loop.
 
@@ -72,10 +68,8 @@ class Extension(NamedTuple):
     prepare: Callable[[Any, Any, Any], Any] = _as_given
     # (options, run: `purerl.settings.runs.Settings`, env) -> what `wrap` is given: loads, once, what the options name
     keeps: Callable[[Any, Any], Mapping[str, bytes]] = _nothing
-    # (options, run) -> {name: content} of files that the job's folder keeps: `prepare` finds them in `run.folder`, so
-    # that a job resumes although a file that the options name has moved or changed
-    saved_options: Callable[[Any], Any] = _as_they_are
-    # options -> options that name the kept files, for settings in the job's folder; `run.source` is the file of them
+    # (options, run) -> {name: content} of files that the job's folder keeps: `prepare` finds them in `run.folder`, or
+    # next to `run.source`, so that a job resumes although a file that the options name has moved or changed
     starts: bool = False  # whether `prepare` also loads the agents that the run's option `start` names
     finish: Callable[[Any], list[str]] | None = None  # (a completed `purerl.run.run.Run`) -> lines to print
     checks: Callable[[AlgorithmFactory, Any, Any, str], list[Any]] | None = None

@@ -5,7 +5,6 @@ module:name that the user trusts.
 """
 
 import hashlib
-import re
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from types import MappingProxyType
@@ -21,7 +20,6 @@ if TYPE_CHECKING:
     import numpy as np
 
 NAME = f"objective{agent_file.SUFFIX}"  # in the folder of an evolution
-KEPT = re.compile(rf"objective-[0-9a-f]{{8}}{re.escape(agent_file.SUFFIX)}")  # a job's copies of objectives
 ZOO = "zoo"
 
 
@@ -60,14 +58,7 @@ def content_of(name: str) -> bytes | None:
 
 def kept_name(name: str) -> str:
     """Return the name of the copy of an objective's file in a job's folder, which may keep several."""
-    digest = hashlib.sha256(name.encode()).hexdigest()[:8]
-    return name if KEPT.fullmatch(name) else f"objective-{digest}{agent_file.SUFFIX}"
-
-
-def saved_name(name: str) -> str:
-    """Return the name of an objective for settings in a job's folder; for a file, the name of the folder's copy."""
-    path = Path(name)
-    return name if name in OBJECTIVES or (path.parent == Path(ZOO) and not path.exists()) else kept_name(name)
+    return f"objective-{hashlib.sha256(name.encode()).hexdigest()[:8]}{agent_file.SUFFIX}"
 
 
 def check_rule(name: str, factory: Any, fix: str) -> None:

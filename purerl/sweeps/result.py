@@ -179,13 +179,10 @@ class SweepResult:
         run = self.plan.settings
         setup = with_values(Setup(config=run.config, env=self.plan.setup.env, options=run.extension_options), self.best)
         task = {name.removeprefix("env."): value for name, value in self.best.items() if name.startswith("env.")}
-        options = {
-            row.name: row.saved_options(setup.options[row.name]) for row in run.extensions if row.name in setup.options
-        }
         run = dataclasses.replace(
             run,
             config=setup.config,
-            extension_options=options,
+            extension_options=setup.options,
             parameters={**run.parameters, **task},
         )
         best = f"{self.plan.measure} {self.best_return:.6g}"

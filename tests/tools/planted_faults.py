@@ -1054,11 +1054,6 @@ FAULTS: dict[str, list[tuple[str, ...]]] = {
         ("**setup.options, **prepared", "**setup.options", "tests/extensions/objectives/test_extension.py"),
     ],
     "purerl/sweeps/result.py": [
-        (
-            "row.saved_options(setup.options[row.name])",
-            "setup.options[row.name]",
-            "tests/extensions/objectives/test_extension.py",
-        ),
         ("np.where(self.failed, np.nan, found)", "found"),
         ("-max(1, round(LAST * points)) :", "-max(1, round(LAST * points)) - 1 :"),
     ],

@@ -47,11 +47,6 @@ def keeps(options: ObjectiveOptions, run: Settings) -> dict[str, bytes]:
     return {} if content is None else {objective_file.kept_name(options.objective): content}
 
 
-def saved_options(options: ObjectiveOptions) -> ObjectiveOptions:
-    """Return the options with the file that the job's folder keeps; a name of purerl's own needs none."""
-    return dataclasses.replace(options, objective=objective_file.saved_name(options.objective))
-
-
 def prepare(options: ObjectiveOptions, run: Settings, env: Environment) -> ObjectiveOptions:
     """Return the options with the file that the job's folder keeps; an agent's file needs none, as it only acts."""
     if run.folder and agent_file.find(run.folder):
@@ -96,5 +91,4 @@ EXTENSION = Extension(
     excludes=("groups", "self_play"),
     prepare=prepare,
     keeps=keeps,
-    saved_options=saved_options,
 )
