@@ -152,7 +152,7 @@ def _ablations(
         ("lpo", "none", folder.parent / "lpo", scores),
         *((name, ablations[name], folder / name, theirs) for name in there),
     ]:
-        runs, hours = json.loads((where / "summary.json").read_text())["trainings"], _core_hours(where)
+        runs, hours = json.loads((where / "summary.json").read_text())["training_runs"], _core_hours(where)
         ours = _of(table, name, unseen)
         cells = [_better(ours, _of(scores, rival, unseen)) if rival != name else "" for rival in rivals]
         lines.append(f"| {what} | {runs:,} | {hours:.2f} | {' | '.join(cells)} |\n")
@@ -204,8 +204,9 @@ def _discovery(folder: Path, name: str, about: str, command: str) -> str:
     lines = [
         f"\n## {name}\n\n{about}\n`--objective zoo/{name}` trains with it.\n\n",
         f"    {_wrapped(command)}\n\n",
-        f"{summary['generations']:,} generations, {summary['trainings']:,} training runs{cost}. The mean score of the "
-        f"population went from\n{summary['mean_first']:.3g} to {summary['mean_last_tenth']:.3g}{_widened(folder)}.\n\n",
+        f"{summary['generations']:,} generations, {summary['training_runs']:,} training runs{cost}. "
+        "The mean score of the population went from\n"
+        f"{summary['mean_first']:.3g} to {summary['mean_last_tenth']:.3g}{_widened(folder)}.\n\n",
         f"![Fitness over generations]({name}/fitness.png)\n",
     ]
     if (folder / "heat_maps.png").exists():

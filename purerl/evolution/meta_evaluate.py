@@ -177,7 +177,7 @@ def tune_ppo(
     return {
         "learning_rate": float(rates[best]),
         "clip_epsilon": float(clips[best]),
-        "trainings": rounds * trials * len(tasks),
+        "training_runs": rounds * trials * len(tasks),
     }
 
 

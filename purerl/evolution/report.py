@@ -102,7 +102,7 @@ def summary_of(plan: EvolvePlan, columns: dict[str, np.ndarray]) -> dict[str, An
         "objective": plan.name,
         "tasks": [task.name for task in plan.tasks],
         "generations": n,
-        "trainings": plan.num_training_runs(n),
+        "training_runs": plan.num_training_runs(n),
         "env_steps": int(columns["env_steps"][-1]),
         "mean_first": number_or_none(columns["mean"][0]),
         "mean_last_tenth": number_or_none(known(columns["mean"][-max(1, n // 10) :]).mean()),

@@ -34,7 +34,7 @@ def test_a_whole_evolution(whole):
     lines = (folder / "generations.csv").read_text().splitlines()
     assert len(lines) == 9 and lines[0].startswith("generation,env_steps,wall_seconds,sigma,mean,best,spread,failed")
     summary = json.loads((folder / "summary.json").read_text())
-    assert summary["trainings"] == 32 and summary["env_steps"] == 32 * 256
+    assert summary["training_runs"] == 32 and summary["env_steps"] == 32 * 256
     found = load(folder)
     assert found.generation == 8 and [at for at, _ in found.frames] == [*range(8), 8]
     assert float(found.first.drift.coefficient) == 1.0 != float(found.candidate.drift.coefficient)

@@ -39,7 +39,7 @@ def test_a_generation_in_which_every_training_failed(whole, tmp_path):
     job = EvolutionJob(make_plan("kl", ["CartPole-v1"], EvolveOptions(population=4, generations=100)), None, True)
     columns = dict(load(folder).columns)
     known = summary_of(job.plan, columns)
-    assert (known["generations"], known["trainings"]) == (8, 32)
+    assert (known["generations"], known["training_runs"]) == (8, 32)
     columns |= {name: np.where(np.arange(8) == 7, np.nan, columns[name]) for name in ("mean", "best")}
     found = summary_of(job.plan, columns)
     assert found["mean_last_tenth"] is None and found["best"] == np.max(columns["best"][:7])

@@ -106,7 +106,7 @@ def test_a_rule_is_compared_with_its_start():
 def test_the_whole(capsys):
     """Unchanged DPO equals DPO, with the same agents; PPO is tuned with as many training runs."""
     found = meta_evaluate([evolved(), evolved()], ["Catch"], seeds=3, tuning=2.0)
-    assert found.tuned["trainings"] == 8 and "tuning PPO on CartPole-v1" in capsys.readouterr().out
+    assert found.tuned["training_runs"] == 8 and "tuning PPO on CartPole-v1" in capsys.readouterr().out
     for own in found.scores.values():
         np.testing.assert_allclose(own["learned"], np.tile(own["DPO"], 2), rtol=1e-4)
         assert own["tuned PPO"].shape == own["PPO"].shape == (3,)

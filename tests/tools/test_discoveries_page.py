@@ -27,7 +27,7 @@ def test_the_page_shows_who_is_better(script, tmp_path):
     }
     (tmp_path / "scores.json").write_text(json.dumps({"tuned_ppo": tuned, "scores": scores, "cpu_seconds": 7200}))
     (tmp_path / "dpo").mkdir()
-    summary = {"generations": 3, "trainings": 12, "mean_first": 0.1, "mean_last_tenth": 0.9}
+    summary = {"generations": 3, "training_runs": 12, "mean_first": 0.1, "mean_last_tenth": 0.9}
     (tmp_path / "dpo" / "summary.json").write_text(json.dumps(summary))
     (tmp_path / "dpo" / "generations.csv").write_text("generation,sigma\n1,0.3\n2,0.45\n")
     command = "purerl evolve dpo " + " ".join(f"--flag-{i} value" for i in range(20))
@@ -47,7 +47,7 @@ def test_ablations_are_compared_with_what_they_change(script, tmp_path):
     """On the unseen tasks alone, in the rows of those that have all scores."""
     write = lambda path, content: path.parent.mkdir(exist_ok=True, parents=True) or path.write_text(content)
     for name, runs in (("lpo", 10), ("ablations/lpo-seed", 20)):
-        write(tmp_path / name / "summary.json", json.dumps({"trainings": runs}))
+        write(tmp_path / name / "summary.json", json.dumps({"training_runs": runs}))
         write(tmp_path / name / "cpu_seconds.txt", "1800")
     theirs = {"Catch": {"lpo-seed": [0.0] * 6}, "Acrobot-v1": {"lpo-seed": [-70.0] * 6}}
     write(tmp_path / "ablations" / "scores.json", json.dumps({"scores": theirs}))
